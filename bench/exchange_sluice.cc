@@ -1,3 +1,5 @@
+#include "bench/exchange_sluice.h"
+
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 
@@ -12,7 +14,6 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
-#include "bench/exchange_sluice.h"
 #include "common/clock.h"
 #include "common/grant.h"
 #include "common/parameter_layout.h"
@@ -80,7 +81,7 @@ SharedMemory NewMemory(int64_t floats) {
 }
 
 // What a coordinator in the only shard's process does, without a log: the last
-// gradient of a round decides its update.
+// gradient of a round decides its update. No push is repeated here.
 //
 // Thread-safe, but for Take: call from the exchange thread.
 class LeadOfOneShard {

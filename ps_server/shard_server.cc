@@ -263,13 +263,15 @@ absl::Status ShardServer::Serve(const Flags& flags, const ResolvedJob& job) {
       flags.checkpoint_dir.empty()
           ? ""
           : std::filesystem::absolute(flags.checkpoint_dir, error).string();
-  if (lead_ == nullptr) {
-    exchange_.Start();
-  } else {
-    exchange_.Start([service = lead_->service()](const GradientKey& key,
-                                                 const std::string& ready) {
+  ExchangeService::TakeReady take_ready;
+  if (lead_ != nullptr && job.job.cluster().shards() == 1) {
+    take_ready = [service = lead_->service()](const GradientKey& key,
+                                              const std::string& ready) {
       return service->OnPushedReady(key, ready);
-    });
+    };
+  }
+  exchange_.Start(std::move(take_ready));
+  if (lead_ != nullptr) {
     endpoint_->SetHandler(lead_->service());
     endpoint_->Start();
     new_connections_->Start();

@@ -152,10 +152,8 @@ class Trainer::PushedGradient final : public GradientSink {
     if (from > 0 || !exchange_.takes_ready()) exchange_.PushFrom(from);
     return absl::OkStatus();
   }
-  // As Exchange::PushLast, where the shard takes it.
-  void Say(const proto::Ready& ready) {
-    if (exchange_.takes_ready()) exchange_.PushLast(ready);
-  }
+  // As Exchange::PushLast. REQUIRES: told().
+  void Say(const proto::Ready& ready) { exchange_.PushLast(ready); }
   // As Exchange::FinishPush.
   absl::Status Finish(const CancelToken& cancel) {
     SLUICE_RETURN_IF_ERROR(exchange_.FinishPush(cancel));
@@ -220,9 +218,10 @@ absl::StatusOr<Trainer::Answer> Trainer::RunStages(const proto::Task& task,
   overflows_ = computed->overflows;
   progress_.Enter(Stage::kPush);
   const proto::Ready ready = MakeReady(task, *computed);
-  gradient_->Say(ready);
-  // Nobody waits for this thread any more.
-  if (told()) PrepareNext();
+  if (told()) {
+    gradient_->Say(ready);
+    PrepareNext();  // While the shard stages. It counts as pushing.
+  }
   const absl::Status pushed = gradient_->Finish(cancel);
   if (absl::IsInvalidArgument(pushed)) {
     proto::Rejected rejected;

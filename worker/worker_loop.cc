@@ -3,7 +3,8 @@
 //  - delivered or rejected: the coordinator is told (Ready, Rejected);
 //  - cancelled (kAborted): it is told nothing, because it ended the task
 //    itself, or is about to: the version to pull is gone only when a newer one
-//    was decided;
+//    was decided. (Of a push that brought its Ready and whose reply got lost,
+//    the gradient may have been applied: the verdict says so.)
 //  - any other error ends the loop, and with it this life of the worker.
 //
 // What a cancel saves is estimated: if delivered tasks took 2 s of computing in

@@ -49,7 +49,7 @@ absl::Status RefuseReady(const GradientKey& key, const std::string& ready) {
   return absl::InvalidArgumentError(
       absl::StrCat("gradient ", key.ToString(),
                    " comes with a Ready, expected it on the worker's session: "
-                   "the coordinator is not in this process"));
+                   "this is not the one shard of the run"));
 }
 
 }  // namespace

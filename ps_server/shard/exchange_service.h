@@ -56,12 +56,13 @@ class ExchangeService {
   // `begins_connections`: as CoordinatorEndpoint's.
   void Register(grpc::ServerBuilder* builder, bool begins_connections = true);
 
-  // Hears of the gradient `key`, which is staged, what its worker says of it:
-  // the bytes of a Ready. An error is the push's answer.
+  // Is told once what a worker says of its gradient `key`, when that is staged:
+  // a serialised Ready. An error becomes the push's answer, kInvalidArgument as
+  // kDataLoss.
   using TakeReady = std::function<absl::Status(const GradientKey& key,
                                                const std::string& ready)>;
   // Starts the thread, on which `take_ready` is called; it must not block.
-  // Empty: this shard does not lead, and refuses pushes that bring a Ready.
+  // Empty: this is not the one shard of a run, and refuses a Ready.
   // REQUIRES: the server has been built.
   void Start(TakeReady take_ready = nullptr);
 

@@ -2,7 +2,9 @@
 // stages). A chunk whose gradient finds no room waits with its call, and is
 // looked at again after each decision. The call ends by itself when the last
 // one is staged: the reply says so to the worker, which may then say Ready once
-// all shards have answered. The read that is under way then comes to nothing.
+// all shards have answered. If its Ready came with the gradient, the
+// coordinator has it before the reply is sent. The read that is under way then
+// comes to nothing.
 //
 //   OnCall      the caller may push: read 0
 //   OnRead      read 1, stage 0
@@ -162,9 +164,12 @@ absl::StatusOr<bool> PushCall::Stage(const PushChunkHeader& header,
 }
 
 void PushCall::Accept() {
-  const std::string& ready = context_->shard->staging().ReadyOf(*key_);
+  const std::string ready = context_->shard->TakeReady(*key_);
   if (!ready.empty()) {
     const absl::Status taken = context_->take_ready(*key_, ready);
+    if (absl::IsInvalidArgument(taken)) {  // Which says so of a gradient.
+      return Refuse(absl::DataLossError(taken.message()));
+    }
     if (!taken.ok()) return Refuse(taken);
   }
   context_->counters.Add(&ExchangeCounters::pushes_staged);
@@ -189,7 +194,7 @@ void PushCall::EndEarly() {
         absl::InvalidArgumentError("the push ended before its first chunk"));
   }
   const auto here = context_->shard->staging().FloatsHere(*key_, offset_);
-  here.ok() ? Reply(*here) : Refuse(here.status());
+  here.ok() ? Reply(*here) : Finish(here.status());
 }
 
 void PushCall::Refuse(const absl::Status& status) {

@@ -158,6 +158,10 @@ class Shard {
   }
   const WeightStore& store() const { return store_; }
   const Staging& staging() const { return staging_; }
+  // As Staging's.
+  std::string TakeReady(const GradientKey& key) {
+    return staging_.TakeReady(key);
+  }
 
  private:
   absl::StatusOr<Executed> DoNext(const Decision& decision);

@@ -32,6 +32,7 @@
 #include "ps_server/shard/staging.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/grant.h"
@@ -79,10 +80,10 @@ absl::StatusOr<bool> Staging::Stage(const PushChunkHeader& header,
   SLUICE_RETURN_IF_ERROR(CheckKey(header, holder));
   SLUICE_ASSIGN_OR_RETURN(const int chunk, CheckPlace(header, payload));
   SLUICE_ASSIGN_OR_RETURN(Entry * entry, FindOrMake(header.key));
-  if (!header.ready.empty()) entry->ready = header.ready;
   int& missing = entry->missing[grid_.PartOf(chunk)];
   if (entry->here[chunk]) {
     ++duplicate_chunks_;
+    if (entry->missing_in_all > 0) entry->Bring(header.ready);
     return missing == 0;
   }
   const auto floats = absl::MakeSpan(entry->floats.get() + grid_.begin(chunk),
@@ -99,6 +100,7 @@ absl::StatusOr<bool> Staging::Stage(const PushChunkHeader& header,
   SLUICE_RETURN_IF_ERROR(
       format_.Decode(type_, RangeOf(chunk), payload, floats, look));
   if (wrong >= 0) return NotFinite(header.key, chunk, wrong, floats[wrong]);
+  entry->Bring(header.ready);
   entry->here[chunk] = true;
   --entry->missing_in_all;
   return --missing == 0;
@@ -152,7 +154,7 @@ absl::StatusOr<int> Staging::CheckPlace(const PushChunkHeader& header,
         " has ", payload.bytes(), " bytes, expected ", expected));
   }
   if (header.ready.size() > kMostReadyBytes) {
-    return absl::InvalidArgumentError(absl::StrCat(
+    return absl::DataLossError(absl::StrCat(
         "gradient ", header.key.ToString(), ": its Ready has ",
         header.ready.size(), " bytes, expected at most ", kMostReadyBytes));
   }
@@ -203,6 +205,11 @@ absl::StatusOr<const float*> Staging::Find(const GradientKey& key) const {
   return absl::NotFoundError(
       absl::StrCat("gradient ", key.ToString(), " is not staged: ", missing,
                    " of ", grid_.count(), " chunks are missing"));
+}
+
+std::string Staging::TakeReady(const GradientKey& key) {
+  Entry& entry = entries_.at(key);
+  return entry.missing_in_all > 0 ? "" : std::exchange(entry.ready, "");
 }
 
 absl::StatusOr<int64_t> Staging::FloatsHere(const GradientKey& key,

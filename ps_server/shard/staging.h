@@ -59,10 +59,9 @@ class Staging {
   //   kPermissionDenied    the grant is not for the key, or not `holder`'s
   //   kAborted             the task has ended
   //   kResourceExhausted   max_gradients are here already
-  //   kInvalidArgument     wrong type, offset or size, or a Ready that is too
-  //                        long; or a NaN or infinity, with its tensor and
-  //                        position
-  //   kDataLoss            the checksum is wrong
+  //   kInvalidArgument     wrong type, offset or size; or a NaN or infinity,
+  //                        with its tensor and position
+  //   kDataLoss            the checksum is wrong, or a Ready too long
   absl::StatusOr<bool> Stage(const PushChunkHeader& header,
                              const Payload& payload,
                              absl::string_view holder = {});
@@ -77,10 +76,9 @@ class Staging {
   absl::StatusOr<int64_t> FloatsHere(const GradientKey& key,
                                      int64_t offset) const;
 
-  // The Ready that came with a gradient that is here; empty: none has.
-  const std::string& ReadyOf(const GradientKey& key) const {
-    return entries_.at(key).ready;
-  }
+  // The Ready that came with a gradient all of which is here, once: what is
+  // repeated afterwards brings none. Empty: none has come.
+  std::string TakeReady(const GradientKey& key);
 
   // The task is over: frees its room. Later chunks of this key, and of earlier
   // ones of the same incarnation, are refused. Gradients already staged stay
@@ -99,6 +97,10 @@ class Staging {
     std::vector<int> missing;  // Chunks, by part.
     int missing_in_all = 0;
     std::string ready;
+
+    void Bring(const std::string& with_it) {
+      if (!with_it.empty()) ready = with_it;
+    }
   };
   using Life = std::pair<WorkerId, Incarnation>;
 

@@ -71,12 +71,16 @@ TEST_F(StagingTest, AReadyIsKeptWhicheverChunkBringsIt) {
   PushChunkHeader header = HeaderOf(Key(1), 64);
   const std::vector<float> floats(64);
   ASSERT_TRUE(staging_.Stage(header, PayloadOf(floats)).ok());
-  EXPECT_EQ(staging_.ReadyOf(Key(1)), "");
+  EXPECT_EQ(staging_.TakeReady(Key(1)), "");
   header.ready = "a Ready";  // Of a chunk that is here already.
   ASSERT_TRUE(staging_.Stage(header, PayloadOf(floats)).ok());
+  EXPECT_EQ(staging_.TakeReady(Key(1)), "") << "not all is here";
   EXPECT_FALSE(*Stage(Key(1), 0, 1));
   EXPECT_TRUE(*Stage(Key(1), 2, 1));
-  EXPECT_EQ(staging_.ReadyOf(Key(1)), "a Ready");
+  EXPECT_EQ(staging_.TakeReady(Key(1)), "a Ready");
+  // The push is repeated, since its reply got lost.
+  EXPECT_TRUE(*staging_.Stage(header, PayloadOf(floats)));
+  EXPECT_EQ(staging_.TakeReady(Key(1)), "");
 }
 
 TEST_F(StagingTest, AReadyThatIsTooLongIsRefused) {
@@ -84,8 +88,8 @@ TEST_F(StagingTest, AReadyThatIsTooLongIsRefused) {
   header.ready = std::string((32 << 10) + 1, 'x');
   const std::vector<float> floats(64);
   EXPECT_EQ(staging_.Stage(header, PayloadOf(floats)).status(),
-            absl::InvalidArgumentError("gradient g1/w0/i1/s1: its Ready has "
-                                       "32769 bytes, expected at most 32768"));
+            absl::DataLossError("gradient g1/w0/i1/s1: its Ready has 32769 "
+                                "bytes, expected at most 32768"));
   EXPECT_EQ(staging_.held(), 0);
 }
 

@@ -140,6 +140,9 @@ grpc::Status FakeShard::Push(grpc::ServerContext* context,
   const Arriving& arriving = arriving_[sequence];
   reply->set_staged(arriving.floats + behaviour.staged_too_many);
   const auto whole = static_cast<int64_t>(weights_.size());
+  if (arriving.floats < whole && behaviour.after_part != nullptr) {
+    return behaviour.after_part();
+  }
   if (arriving.floats == whole) {
     staged_.push_back(arriving.gradient);
     arriving_.erase(sequence);

@@ -34,6 +34,9 @@ class FakeShard final : public proto::Exchange::Service {
     // Asked for each chunk of a push that came; OK: it is taken.
     std::function<grpc::Status(const proto::PushChunk&)> on_push_chunk =
         nullptr;
+    // Asked how a push ends whose caller has closed its side before all of the
+    // gradient was here. Must not call the shard.
+    std::function<grpc::Status()> after_part = nullptr;
     // Sends no chunk and says that all is well.
     bool silent = false;
     // Floats the reply says were staged, beyond what came.

@@ -362,6 +362,42 @@ TEST_F(ChunkedExchangeTest, OverALongWayOtherCallsBringWhatOneHoldsUp) {
   EXPECT_EQ(shard1_.staged()[0].values, Slice(1));
 }
 
+// As where its Ready, with the first floats, has ended the task meanwhile.
+TEST_F(ChunkedExchangeTest, OneCallThatStagesAllCountsMoreThanAnEndedTask) {
+  GrpcExchange::Options options = Options();
+  options.window = Window::kRoundTrip;
+  const ParameterLayout layout(layout_.tensors(), /*shards=*/1);
+  FakeShard shard(Ramp(0, kFloats), kVersion, chunk_floats_);
+  GrpcExchange far(&layout, {shard.address()}, options);
+  std::atomic<int> ended = 0;
+  absl::Notification others;  // Of four calls.
+  shard.set_behaviour({.on_push_chunk =
+                           [&](const proto::PushChunk& chunk) {
+                             if (chunk.offset() == 0) {
+                               others.WaitForNotificationWithTimeout(kLong);
+                             }
+                             return grpc::Status::OK;
+                           },
+                       .after_part =
+                           [&] {
+                             if (++ended == 3) others.Notify();
+                             return grpc::Status(grpc::StatusCode::ABORTED,
+                                                 "the task has ended");
+                           }});
+  far.BeginPush(key_, kGrant, gradient_);
+  far.PushLast({});
+  EXPECT_TRUE(far.FinishPush(token_).ok());
+  EXPECT_EQ(shard.staged().size(), 1u);
+  // If it has ended for each of them, it has ended.
+  far.AbortPush();
+  shard.set_behaviour({.on_push_chunk = [&](const proto::PushChunk&) {
+    return grpc::Status(grpc::StatusCode::ABORTED, "the task has ended");
+  }});
+  far.BeginPush(key_, kGrant, gradient_);
+  far.PushFrom(0);
+  EXPECT_TRUE(absl::IsAborted(far.FinishPush(token_)));
+}
+
 // What is final later goes to calls that have rested, and all of them end.
 TEST_F(ChunkedExchangeTest, CallsOfAPushRestUntilThereIsMoreToBring) {
   GrpcExchange::Options options = Options();

@@ -318,11 +318,10 @@ void VectorPull::Begin(const PullSpec& spec, absl::Span<float> weights) {
 
 void VectorPull::BeginOnLoop(const PullSpec& spec, absl::Span<float> weights) {
   BeginWithoutCalls(spec, weights);
-  // All exist before the first is begun, on another thread.
   for (int shard = 0; shard < path_.layout->shards(); ++shard) {
     attempts_[shard] = std::make_unique<Attempt>(this, shard);
+    attempts_[shard]->StartOnLoop(spec.generation);
   }
-  for (const auto& attempt : attempts_) attempt->StartOnLoop(spec.generation);
 }
 
 void VectorPull::BeginWithoutCalls(const PullSpec& spec,

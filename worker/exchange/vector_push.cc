@@ -377,11 +377,17 @@ void VectorPush::Slice::OnEnded(Lane* lane) {
 
 std::optional<absl::Status> VectorPush::Slice::OutcomeWith(const Lane& ended) {
   const absl::StatusOr<int64_t> staged = ended.Outcome();
-  if (!staged.ok()) return staged.status();
-  staged_ = std::max(staged_, *staged);
-  if (staged_ == range_.size()) return absl::OkStatus();
   const bool last = feed_.exhausted() && With(Lane::State::kBusy).empty() &&
                     With(Lane::State::kResting).empty();
+  if (!staged.ok()) {
+    // Where the Ready travels with it, the gradient may be applied, and its
+    // task over, before the shard has answered every lane.
+    const bool over = absl::IsAborted(staged.status());
+    if (over && ended.closed() && !last) return std::nullopt;
+    return staged.status();
+  }
+  staged_ = std::max(staged_, *staged);
+  if (staged_ == range_.size()) return absl::OkStatus();
   if (ended.closed() && !last) return std::nullopt;
   return absl::DataLossError(
       absl::StrCat("staged ", staged_, " floats, expected ", range_.size()));

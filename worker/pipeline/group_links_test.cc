@@ -8,7 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "common/named_thread.h"
 #include "common/process_name.h"
@@ -85,10 +87,7 @@ class GroupLinksTest : public ::testing::Test {
         .on_message =
             [this](const proto::FromCoordinator& message) { Hear(message); },
         .answer =
-            [this](const proto::ToCoordinator& answer) {
-              answers_.push_back(answer);
-              answered_.Notify();
-            },
+            [this](const proto::ToCoordinator& answer) { Answer(answer); },
         .on_broken = [this](const absl::Status&) { broke_.Notify(); },
         .stopped = [] { return false; }};
   }
@@ -124,13 +123,24 @@ class GroupLinksTest : public ::testing::Test {
     if (heard_.back() == last_) heard_last_.Notify();
   }
 
+  void Answer(const proto::ToCoordinator& answer) {
+    absl::MutexLock lock(&mu_);
+    answers_.push_back(answer);
+    answered_.Notify();
+  }
+  std::vector<proto::ToCoordinator> answers() {
+    absl::MutexLock lock(&mu_);
+    return answers_;
+  }
+
   // Of this process alone.
   const std::string address_ = absl::StrCat(
       "unix-abstract:group-links-test-", ProcessName(), "-",
       ::testing::UnitTest::GetInstance()->current_test_info()->name());
   std::string last_;  // That is to be heard. Constant once linked.
   std::vector<std::string> heard_;
-  std::vector<proto::ToCoordinator> answers_;
+  absl::Mutex mu_;
+  std::vector<proto::ToCoordinator> answers_ ABSL_GUARDED_BY(mu_);
   absl::Notification heard_last_, answered_, broke_;
   Turns turns_;
   SlotTurn turn_{&turns_};
@@ -162,8 +172,8 @@ TEST_F(GroupLinksTest, AWorkerOfOneMemberAnswersByItself) {
   ASSERT_TRUE(links_->BeginLife(Life(), /*rejoins=*/false).ok());
   links_->Welcomed({});
   links_->Up(Ready(7));
-  ASSERT_EQ(answers_.size(), 1);
-  EXPECT_THAT(answers_[0].ready().shard_base(), ElementsAre(7));
+  ASSERT_EQ(answers().size(), 1);
+  EXPECT_THAT(answers()[0].ready().shard_base(), ElementsAre(7));
 }
 
 TEST_F(GroupLinksTest, WhatComesBeforeTheWelcomeGoesDownBehindIt) {
@@ -190,10 +200,10 @@ TEST_F(GroupLinksTest, AllMembersAnswerAsOne) {
   links_->Welcomed({});
   links_->Up(Ready(7));
   behind_->Tell({});  // No answer.
-  EXPECT_THAT(answers_, ::testing::IsEmpty());
+  EXPECT_THAT(answers(), ::testing::IsEmpty());
   behind_->Tell(Ready(8));
   answered_.WaitForNotification();
-  EXPECT_THAT(answers_[0].ready().shard_base(), ElementsAre(7, 8));
+  EXPECT_THAT(answers()[0].ready().shard_base(), ElementsAre(7, 8));
 }
 
 TEST_F(GroupLinksTest, ABrokenLinkEndsTheLife) {
@@ -224,14 +234,12 @@ TEST_F(GroupLinksTest, AMemberIsWelcomedByTheOneBefore) {
   before_ = std::make_unique<DownstreamLink>(listener_.get(), Member(0));
   Open({1, {address_}, ""}, 2);
   std::thread links = StartThread("before", [this] {
-    EXPECT_TRUE(before_
-                    ->Await(Wait(), {.on_message =
-                                         [this](const auto& answer) {
-                                           answers_.push_back(answer);
-                                           answered_.Notify();
-                                         },
-                                     .on_broken = [](const auto&) {}})
-                    .ok());
+    EXPECT_TRUE(
+        before_
+            ->Await(Wait(), {.on_message =
+                                 [this](const auto& answer) { Answer(answer); },
+                             .on_broken = [](const auto&) {}})
+            .ok());
     proto::FromCoordinator welcome;
     welcome.mutable_welcome()->set_incarnation(4);
     before_->Tell(welcome);
@@ -243,7 +251,7 @@ TEST_F(GroupLinksTest, AMemberIsWelcomedByTheOneBefore) {
   EXPECT_EQ((*welcome)->incarnation(), 4);
   links_->Up(Ready(7));
   answered_.WaitForNotification();
-  EXPECT_THAT(answers_[0].ready().shard_base(), ElementsAre(7));
+  EXPECT_THAT(answers()[0].ready().shard_base(), ElementsAre(7));
   before_->Tell(Task(1));
   before_->Tell(Finish());
   heard_last_.WaitForNotification();
