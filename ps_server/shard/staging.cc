@@ -100,9 +100,9 @@ absl::StatusOr<bool> Staging::Stage(const PushChunkHeader& header,
   SLUICE_RETURN_IF_ERROR(
       format_.Decode(type_, RangeOf(chunk), payload, floats, look));
   if (wrong >= 0) return NotFinite(header.key, chunk, wrong, floats[wrong]);
-  entry->Bring(header.ready);
   entry->here[chunk] = true;
   --entry->missing_in_all;
+  entry->Bring(header.ready);
   return --missing == 0;
 }
 

@@ -89,6 +89,10 @@ MUTATIONS = [
             "  entry->here[chunk] = true;\n  --entry->missing_in_all;\n"
             "  if (wrong >= 0) return NotFinite(header.key, chunk, wrong, "
             "floats[wrong]);\n"),
+    staging("a Ready is handed on once", "again when its push is repeated",
+            'std::exchange(entry.ready, "")', "entry.ready"),
+    staging("a Ready is handed on with a whole gradient", "with any part",
+            'entry.missing_in_all > 0 ? "" : ', ""),
     staging("a member's part is staged by itself", "with the first member's",
             "int& missing = entry->missing[grid_.PartOf(chunk)];",
             "int& missing = entry->missing[0];"),

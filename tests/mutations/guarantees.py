@@ -32,6 +32,7 @@ GUARANTEES = [
         "a new incarnation ends the older task",
         "a repeated acknowledgement changes nothing",
         "a repeated chunk counts once",
+        "a Ready is handed on once",
         "a gradient is in an update once",
         "late chunks of an ended task are refused",
         "a repeated message is recognised",
