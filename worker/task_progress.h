@@ -51,7 +51,8 @@ inline absl::string_view TransferName(Transfer transfer) {
 // How far a task got, how long each stage took, and what travelled meanwhile.
 // Whoever carries out a part of the task says here when it begins. Stages take
 // turns: pull is what forward waits for weights, and what the mini-batch takes
-// that is read meanwhile; push what is left of the push behind backward.
+// that is read meanwhile; push what is left of the push behind backward, and
+// what the next one takes if that is read meanwhile.
 //
 // Not thread-safe: call from the compute thread.
 class TaskProgress {

@@ -3,7 +3,8 @@
 // keep the order of the decisions, and a slow disk delays what is told but not
 // what is heard:
 //
-//   endpoint   the last Ready: version 5 is decided
+//   endpoint   the last Ready: version 5 is decided; or, if it came with its
+//              gradient, the one shard's exchange
 //   carrier    takes the actions; appends the commit to the log, not under mu_
 //   endpoint   hears heartbeats and another Ready meanwhile: decided, and waits
 //   carrier    the log has it: Send under mu_, then Flush; the next batch
