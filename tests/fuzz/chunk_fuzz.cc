@@ -93,6 +93,7 @@ struct Push {
       header.shared = {shared.link(), shared.memory(), shared.at(),
                        shared.count()};
     }
+    header.ready = message.ready();
     return header;
   }
 };
