@@ -3,11 +3,11 @@
 
 namespace sluice {
 
-// From here on nobody watches in which order this process takes its mutexes.
-// Abseil does where the library itself was built without NDEBUG, as Debian's
-// is: then every Lock looks into one table of the process, under one lock,
-// which takes a tenth of the time that a small update spends in a shard. Does
-// nothing in builds that check (-c dbg), which the sanitizers are.
+// Stops Abseil from watching the order in which this process takes its mutexes.
+// A library that was built without NDEBUG, as Debian's was, looks into one
+// table of the process at every Lock, under one lock: a tenth of the time that
+// a small update spends in a shard. Builds that check (-c dbg, so those of the
+// sanitizers) go on watching.
 //
 // Call in `main` of a daemon, before other threads exist.
 void LeaveLockOrderUnwatched();

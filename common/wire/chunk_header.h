@@ -40,7 +40,7 @@ struct PushChunkHeader {
   int64_t offset = 0;  // Floats from the start of the shard's range.
   FloatType type = FloatType::kUnspecified;
   std::optional<SharedFloats> shared = std::nullopt;  // In place of a payload.
-  std::string ready = {};  // The worker's answer, where it travels with it.
+  std::string ready = {};  // A serialised Ready; empty: none comes with it.
 
   bool operator==(const PushChunkHeader&) const = default;
 };

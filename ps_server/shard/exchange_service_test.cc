@@ -246,7 +246,8 @@ TEST_F(ExchangeServiceTest, CallsThatEachBringAPartStageAGradientTogether) {
   ASSERT_TRUE(loopback_.Execute(Commit{Version(1), 1, {{Key(1), 1}}}).ok());
 }
 
-TEST_F(ExchangeServiceTest, APushThatClosesItsSideBehindADiscardIsRefused) {
+TEST_F(ExchangeServiceTest,
+       APushThatClosesItsSideBehindADiscardHearsThatItsTaskHasEnded) {
   grpc::ClientContext context;
   context.set_deadline(After(kPatience));
   proto::PushReply reply;
@@ -257,6 +258,7 @@ TEST_F(ExchangeServiceTest, APushThatClosesItsSideBehindADiscardIsRefused) {
   writer->WritesDone();
   EXPECT_EQ(FromGrpcStatus(writer->Finish()),
             absl::AbortedError("task g1/w0/i1/s1 has ended"));
+  EXPECT_EQ(loopback_.counters().pushes_refused, 0);
 }
 
 TEST_F(ExchangeServiceTest, ALateChunkAfterADiscardIsRefused) {

@@ -167,7 +167,8 @@ void PushCall::Accept() {
   const std::string ready = context_->shard->TakeReady(*key_);
   if (!ready.empty()) {
     const absl::Status taken = context_->take_ready(*key_, ready);
-    if (absl::IsInvalidArgument(taken)) {  // Which says so of a gradient.
+    // kInvalidArgument would say that the gradient is bad.
+    if (absl::IsInvalidArgument(taken)) {
       return Refuse(absl::DataLossError(taken.message()));
     }
     if (!taken.ok()) return Refuse(taken);
