@@ -179,6 +179,26 @@ TEST(TimingTest, LatencyIsPaidSixTimesByATaskOfSyncAndWithOneShardFourTimes) {
   EXPECT_NEAR(measured(1), 0.034, 1e-6);
 }
 
+TEST(TimingTest, OfAGroupReadyTravelsByItselfToOneShardAsToTwo) {
+  const auto measured = [](int shards) {
+    const auto job = ParseJob(
+        absl::StrCat("cluster { workers: 2 shards: ", shards,
+                     " } sync { policy: SYNC } "
+                     "worker { group { pipeline_stages: 2 } } "
+                     "data { linear_regression { features: 15 } } "
+                     "model { layer { dense { units: 16 } } "
+                     "layer { dense { units: 1 } } } "
+                     "stop { updates: 1 } seed: 11 delays { compute { "
+                     "constant { ms: 30 } } latency { constant { ms: 1 } } }"),
+        "test", {});
+    EXPECT_TRUE(job.ok()) << job.status();
+    const auto timing = MeasureTiming(*job, {.precision = kPrecision});
+    EXPECT_TRUE(timing.ok()) << timing.status();
+    return timing->mean_update_time;
+  };
+  EXPECT_NEAR(measured(1), measured(2), 1e-6);
+}
+
 TEST(TimingTest, BandwidthOfTheShardIsSharedByItsWorkers) {
   // Four floats go to each of two workers over one link, and back. The second
   // worker's slice comes after the first's, and so do the gradients.

@@ -454,6 +454,9 @@ TEST_P(GrpcExchangeTest, OneShardTakesAReadyWithTheFirstFloats) {
   FakeShard shard(Ramp(0, kFloats), kVersion, chunk_floats_);
   GrpcExchange exchange(&layout, {shard.address()}, Options());
   ASSERT_TRUE(exchange.takes_ready());
+  const ParameterLayout part = layout.Part({0, kFloats});
+  EXPECT_FALSE(GrpcExchange(&part, {shard.address()}, Options()).takes_ready())
+      << "of several members, one may lag";
   std::atomic<int> broken = 0;
   shard.set_behaviour({.on_push_chunk = [&](const proto::PushChunk& chunk) {
     EXPECT_EQ(chunk.ready().empty(), chunk.offset() > 0) << chunk.offset();
