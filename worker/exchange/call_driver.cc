@@ -1,4 +1,4 @@
-// The calls run on the loop's thread and tell what happens to them (On...);
+// The calls run where the loop is served and tell what happens to them (On...);
 // whoever waits for them decides what to do about it (DriveUntil). Under the
 // lock there is only bookkeeping: calls are repeated and cancelled without it,
 // because that calls into gRPC, which may call back.
@@ -16,16 +16,16 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/await_for.h"
 #include "spdlog/spdlog.h"
 
 namespace sluice {
 
 CallDriver::CallDriver(std::vector<std::string> names, CallLimits limits,
-                       Clock* clock)
+                       Clock* clock, CompletionLoop* loop)
     : names_(std::move(names)),
       limits_(limits),
       clock_(clock),
+      loop_(*loop),
       calls_({}, limits_) {}
 
 void CallDriver::Begin() {
@@ -86,8 +86,8 @@ void CallDriver::AwaitNews(const Enough& enough, absl::Time deadline,
     return cancel.cancelled() || enough(calls_) || !calls_.failure().ok() ||
            calls_.next_due() != due;
   };
-  AwaitFor(&mu_, absl::Condition(&news),
-           std::min({deadline, due, calls_.next_stall()}) - clock_->Now());
+  loop_.Await(&mu_, absl::Condition(&news),
+              std::min({deadline, due, calls_.next_stall()}) - clock_->Now());
 }
 
 bool CallDriver::sound() const {
@@ -117,14 +117,12 @@ std::vector<Exchange::Travel> CallDriver::travels() const {
 
 void CallDriver::Drain() {
   absl::MutexLock lock(&mu_);
-  mu_.Await(absl::Condition(&calls_, &ShardCalls::idle));
+  loop_.Await(&mu_, absl::Condition(&calls_, &ShardCalls::idle),
+              absl::InfiniteDuration());
   calls_ = ShardCalls({}, limits_);  // Nobody waits for a shard any more.
 }
 
-void CallDriver::Wake() {
-  // Every waiter looks at its condition anew when the lock is released.
-  absl::MutexLock lock(&mu_);
-}
+void CallDriver::Wake() { loop_.Wake(&mu_); }
 
 void CallDriver::OnAsked(int shard) {
   const absl::Time now = clock_->Now();

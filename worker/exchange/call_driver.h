@@ -16,6 +16,7 @@
 #include "absl/types/span.h"
 #include "common/clock.h"
 #include "worker/cancel_token.h"
+#include "worker/exchange/completion_loop.h"
 #include "worker/exchange/exchange.h"
 #include "worker/exchange/shard_calls.h"
 
@@ -37,9 +38,10 @@ class CallDriver {
     std::function<void(int shard)> cancel;
   };
 
-  // `names` in shard order, for errors ("shard 1 at host:port"). `clock` must
-  // outlive this.
-  CallDriver(std::vector<std::string> names, CallLimits limits, Clock* clock);
+  // `names` in shard order, for errors ("shard 1 at host:port"). The calls are
+  // on the loop, which must outlive this, as must `clock`.
+  CallDriver(std::vector<std::string> names, CallLimits limits, Clock* clock,
+             CompletionLoop* loop);
 
   // A call to each shard begins: nothing is known of them. REQUIRES: none runs.
   void Begin();
@@ -101,6 +103,7 @@ class CallDriver {
   const std::vector<std::string> names_;
   const CallLimits limits_;
   Clock* const clock_;
+  CompletionLoop& loop_;
 
   std::atomic<int64_t> repeated_total_{0};
 

@@ -29,8 +29,9 @@ class CallDriverTest : public ::testing::Test {
   void Pass() { clock_.Advance(absl::Seconds(1)); }
 
   FakeClock clock_;
+  CompletionLoop loop_;
   CallDriver driver_{
-      {"shard 0 at a:1", "shard 1 at b:2"}, CallLimits{}, &clock_};
+      {"shard 0 at a:1", "shard 1 at b:2"}, CallLimits{}, &clock_, &loop_};
 };
 
 TEST_F(CallDriverTest, FloatsTravelFromTheFirstProgressToTheEnd) {

@@ -5,26 +5,48 @@
 
 #include <thread>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+
 namespace sluice {
 
-// One completion queue with the thread that serves it (completion_tag.h): it
-// decodes what comes in where it comes in, without a hand-over. Of a process's
-// queues gRPC lets one thread at a time listen to the sockets of all, and hand
-// over what is another's: what goes on at once in a process is faster on one
-// loop.
+// One completion queue and whoever serves it (completion_tag.h), which decodes
+// what comes in where it comes in, without a hand-over.
 //
-// Thread-safe.
+// Thread-safe, but for Await.
 class CompletionLoop {
  public:
-  CompletionLoop();
+  enum class ServedBy {
+    // A thread of its own: calls go on while nobody waits for them. What goes
+    // on at once in a process is faster on one such loop.
+    kThread,
+    // Whoever waits for them, while it waits: an answer wakes one thread, not
+    // two. For calls that have nothing to do meanwhile.
+    kWaiter,
+  };
+
+  explicit CompletionLoop(ServedBy served_by = ServedBy::kThread);
   // REQUIRES: every operation on the queue has ended or will by itself.
   ~CompletionLoop();
 
   grpc::CompletionQueue* queue() { return &queue_; }
+  ServedBy served_by() const {
+    return thread_.joinable() ? ServedBy::kThread : ServedBy::kWaiter;
+  }
+
+  // As AwaitFor: until `condition`, which depends on what `mu` guards, holds,
+  // at most for `timeout`. kWaiter: from one thread at a time; operations end
+  // on it meanwhile, without `mu`.
+  bool Await(absl::Mutex* mu, const absl::Condition& condition,
+             absl::Duration timeout) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  // Has Await look at its condition, where something else than `mu` and the end
+  // of operations changes it.
+  void Wake(absl::Mutex* mu) ABSL_LOCKS_EXCLUDED(mu);
 
  private:
   grpc::CompletionQueue queue_;
-  std::thread thread_;
+  std::thread thread_;  // kWaiter: none.
 };
 
 }  // namespace sluice

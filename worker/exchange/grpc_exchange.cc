@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -54,6 +55,28 @@ constexpr int kLanes = 4;
 
 // For linking with all shards; the others are sent to.
 constexpr absl::Duration kLinkingTime = absl::Seconds(5);
+
+// Each slice is one message that fits into HTTP/2's window: while it travels,
+// there is nothing to do for it.
+bool IsSmall(const ParameterLayout& layout, int64_t chunk_floats) {
+  const auto small = [&](const ShardSlice& slice) {
+    return slice.range.size() < kWindowFloats &&
+           slice.offset % chunk_floats + slice.range.size() <= chunk_floats;
+  };
+  return absl::c_all_of(layout.slices(), small);
+}
+
+std::shared_ptr<CompletionLoop> LoopFor(const ParameterLayout& layout,
+                                        const GrpcExchange::Options& options) {
+  using ServedBy = CompletionLoop::ServedBy;
+  const int64_t chunk_floats =
+      options.chunk_bytes / static_cast<int64_t>(sizeof(float));
+  if (IsSmall(layout, chunk_floats)) {
+    return std::make_shared<CompletionLoop>(ServedBy::kWaiter);
+  }
+  return options.loop ? options.loop : std::make_shared<CompletionLoop>();
+}
+
 }  // namespace
 
 GrpcExchange::GrpcExchange(const ParameterLayout* layout,
@@ -63,7 +86,7 @@ GrpcExchange::GrpcExchange(const ParameterLayout* layout,
       chunk_floats_(options_.chunk_bytes / static_cast<int64_t>(sizeof(float))),
       format_(layout->statistics()),
       names_(Names(*layout, addresses)),
-      loop_(options_.loop ? options_.loop : std::make_shared<CompletionLoop>()),
+      loop_(LoopFor(layout_, options_)),
       pull_(PathOf(options_.types.pull), names_, options_.limits,
             options_.clock),
       prefetch_(PathOf(options_.types.pull), names_, options_.limits,
@@ -155,7 +178,7 @@ VectorPath GrpcExchange::PathOf(FloatType type) const {
           .type = type,
           .stubs = &stubs_,
           .shared = &shared_,
-          .queue = loop_->queue()};
+          .loop = loop_.get()};
 }
 
 GrpcExchange::~GrpcExchange() = default;
@@ -190,7 +213,7 @@ void GrpcExchange::AbortPull() {
 }
 
 void GrpcExchange::Prefetch(const PullSpec& spec, absl::Span<float> weights) {
-  if (!prefetch_.Brings(spec, weights)) prefetch_.BeginOnLoop(spec, weights);
+  if (!prefetch_.Brings(spec, weights)) prefetch_.BeginAhead(spec, weights);
 }
 
 void GrpcExchange::BeginPush(const GradientKey& key, const std::string& grant,

@@ -44,13 +44,13 @@ struct VectorPath {
   const std::vector<std::unique_ptr<grpc::GenericStub>>* stubs = nullptr;
   // Of each shard; nullptr: it shares no memory.
   const std::vector<std::unique_ptr<SharedShard>>* shared = nullptr;
-  grpc::CompletionQueue* queue = nullptr;
+  CompletionLoop* loop = nullptr;
 };
 
 // One pull of the flat vector after the other: a call to each shard, begun at
-// once and waited for later. A call that was begun runs on the loop's thread,
-// which writes into the weights, and into its assembly, until `calls_` have
-// heard its end.
+// once and waited for later. A call that was begun runs where the loop is
+// served, and writes into the weights, and into its assembly, until `calls_`
+// have heard its end.
 //
 // Wake and the totals may be called from any thread.
 //
@@ -65,8 +65,8 @@ class VectorPull {
   // Begins to fill `weights`, which must stay until Finish or Abort has
   // returned. What was begun before is aborted.
   void Begin(const PullSpec& spec, absl::Span<float> weights);
-  // The same; the loop's thread opens the calls, which takes it 50 us each.
-  void BeginOnLoop(const PullSpec& spec, absl::Span<float> weights);
+  // The same; the loop's thread, if any, opens the calls, which takes 50 us.
+  void BeginAhead(const PullSpec& spec, absl::Span<float> weights);
   // As Exchange::AwaitPulled. REQUIRES: begun().
   absl::StatusOr<OrRestarted<int64_t>> Await(int64_t end, absl::Time deadline,
                                              const CancelToken& cancel);
@@ -205,7 +205,8 @@ class GrpcExchange final : public Exchange {
     CallLimits limits = {};
     Clock* clock = Clock::Real();
     // Exchanges of one process that work at the same time, such as one that
-    // pushes while another pulls, should share it. Null: one of its own.
+    // pushes while another pulls, should share it. Null: one of its own. Those
+    // of small slices need none: whoever waits for an answer receives it.
     std::shared_ptr<CompletionLoop> loop = nullptr;
   };
 

@@ -1,6 +1,8 @@
 #include "worker/exchange/grpc_exchange.h"
 
 #include <atomic>
+#include <filesystem>
+#include <fstream>
 #include <future>
 #include <memory>
 #include <numeric>
@@ -55,6 +57,17 @@ class ForwardClock final : public Clock {
  private:
   std::atomic<int64_t> forward_s_ = 0;
 };
+
+int ThreadsCalled(const std::string& name) {
+  int threads = 0;
+  for (const auto& task :
+       std::filesystem::directory_iterator("/proc/self/task")) {
+    std::string called;
+    std::getline(std::ifstream(task.path() / "comm"), called);
+    threads += called == name;
+  }
+  return threads;
+}
 
 // Counts the pulls; the third has its version.
 FakeShard::Behaviour NotYetTwice(std::atomic<int>* calls) {
@@ -132,6 +145,11 @@ TEST_P(GrpcExchangeTest, APullFillsTheFlatVectorFromAllShards) {
   ASSERT_TRUE(versions.ok()) << versions.status();
   EXPECT_THAT(*versions, ElementsAre(Version(kVersion), Version(kVersion)));
   EXPECT_EQ(weights_, Ramp(0, kFloats));
+}
+
+// Those of one chunk each fit into HTTP/2's window here.
+TEST_P(GrpcExchangeTest, AnExchangeOfSmallSlicesHasNoThreadOfItsOwn) {
+  EXPECT_EQ(ThreadsCalled("completion"), GetParam() == kRange ? 0 : 1);
 }
 
 TEST_P(GrpcExchangeTest, APullSaysWhoAsksForWhat) {

@@ -37,10 +37,6 @@ namespace sluice {
 namespace {
 
 constexpr char kMethod[] = "/sluice.proto.Exchange/Pull";
-// Floats of a slice of one chunk from which on it is read where it lies: so
-// much HTTP/2 lets a shard send before it has heard from the worker again.
-constexpr int64_t kLeastShared = (64 << 10) / sizeof(float);
-
 }  // namespace
 
 // One attempt to pull one shard's slice, or what is missing of it: request,
@@ -53,8 +49,8 @@ constexpr int64_t kLeastShared = (64 << 10) / sizeof(float);
 // whoever waits for it cancels one that has stalled. It must stay until
 // `calls_` have heard its end, and one that has delivered until it is over.
 //
-// Runs on the loop's thread; Start or StartOnLoop, once, from the one that
-// computes; Cancel from any, before the call has begun, too.
+// Runs where the loop is served; Start or StartOnLoop, once, from the thread
+// that computes; Cancel from any, before the call has begun, too.
 //
 // Thread-compatible.
 class VectorPull::Attempt {
@@ -70,7 +66,7 @@ class VectorPull::Attempt {
         calls_(pull->calls_) {}
 
   void Start(Generation generation);
-  // The same, on the loop's thread.
+  // The same, where the loop is served.
   void StartOnLoop(Generation generation);
   // Ends the call soon, unless it has ended.
   void Cancel() { context_.TryCancel(); }
@@ -157,7 +153,7 @@ class VectorPull::Attempt {
 
 void VectorPull::Attempt::StartOnLoop(Generation generation) {
   generation_ = generation;
-  turn_.emplace().Set(path_.queue, gpr_inf_past(GPR_CLOCK_MONOTONIC),
+  turn_.emplace().Set(path_.loop->queue(), gpr_inf_past(GPR_CLOCK_MONOTONIC),
                       on_turn_.address());
 }
 
@@ -176,19 +172,19 @@ void VectorPull::Attempt::Start(Generation generation) {
   const bool whole = ChunkEnd(0) == range_.size();  // In one chunk.
   const SharedShard* const shared = (*path_.shared)[shard_].get();
   if (shared != nullptr && path_.type == FloatType::kFp32 &&
-      (!whole || range_.size() >= kLeastShared) && shared->alive()) {
+      (!whole || range_.size() >= kWindowFloats) && shared->alive()) {
     shared_ = shared;
     request.set_link(shared->link());
   } else if (whole) {
     whole_ = stub->PrepareUnaryCall(&context_, kMethod, EncodeMessage(request),
-                                    path_.queue);
+                                    path_.loop->queue());
     whole_->StartCall();
     whole_->Finish(&chunk_, &status_, on_whole_.address());
     return;
   }
   // Opening and request travel together.
   context_.set_initial_metadata_corked(true);
-  stream_ = stub->PrepareCall(&context_, kMethod, path_.queue);
+  stream_ = stub->PrepareCall(&context_, kMethod, path_.loop->queue());
   stream_->StartCall(nullptr);
   const grpc::ByteBuffer message = EncodeMessage(request);
   if (shared_ == nullptr) {
@@ -298,7 +294,7 @@ VectorPull::VectorPull(VectorPath path, std::vector<std::string> names,
                        CallLimits limits, Clock* clock)
     : path_(std::move(path)),
       hands_(MakeHands()),
-      calls_(std::move(names), limits, clock) {}
+      calls_(std::move(names), limits, clock, path_.loop) {}
 
 VectorPull::~VectorPull() {
   Abort();
@@ -316,7 +312,9 @@ void VectorPull::Begin(const PullSpec& spec, absl::Span<float> weights) {
   for (int shard = 0; shard < path_.layout->shards(); ++shard) Start(shard);
 }
 
-void VectorPull::BeginOnLoop(const PullSpec& spec, absl::Span<float> weights) {
+void VectorPull::BeginAhead(const PullSpec& spec, absl::Span<float> weights) {
+  using ServedBy = CompletionLoop::ServedBy;
+  if (path_.loop->served_by() == ServedBy::kWaiter) return Begin(spec, weights);
   BeginWithoutCalls(spec, weights);
   for (int shard = 0; shard < path_.layout->shards(); ++shard) {
     attempts_[shard] = std::make_unique<Attempt>(this, shard);

@@ -169,15 +169,15 @@ void VectorPush::Lane::Send(ParameterRange chunk, bool last) {
   grpc::GenericStub& stub = *(*slice_.path_.stubs)[slice_.shard_];
   if (chunk.size() == slice_.range_.size()) {
     closed_ = true;
-    whole_ =
-        stub.PrepareUnaryCall(&context_, kMethod, message, slice_.path_.queue);
+    whole_ = stub.PrepareUnaryCall(&context_, kMethod, message,
+                                   slice_.path_.loop->queue());
     whole_->StartCall();
     return whole_->Finish(&reply_, &status_, on_whole_.address());
   }
   if (stream_ == nullptr) {
     // Opening and first chunk travel together.
     context_.set_initial_metadata_corked(true);
-    stream_ = stub.PrepareCall(&context_, kMethod, slice_.path_.queue);
+    stream_ = stub.PrepareCall(&context_, kMethod, slice_.path_.loop->queue());
     stream_->StartCall(nullptr);
   }
   closed_ = last;
@@ -422,7 +422,7 @@ VectorPush::VectorPush(VectorPath path, int lanes,
                        Clock* clock)
     : path_(std::move(path)),
       lanes_(lanes),
-      calls_(std::move(names), limits, clock) {}
+      calls_(std::move(names), limits, clock, path_.loop) {}
 
 VectorPush::~VectorPush() { Abort(); }
 
