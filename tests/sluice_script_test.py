@@ -6,6 +6,7 @@ import pathlib
 import shutil
 import subprocess
 import tempfile
+import time
 import unittest
 
 SCRIPT = pathlib.Path(__file__).parent.parent / "sluice"
@@ -76,6 +77,30 @@ class SluiceScriptTest(unittest.TestCase):
                             for call in called), called)
         self.assertTrue(called[-2].startswith("bazel build "), called)
         self.assertEqual(called[-1], "sluice train job.textproto")
+
+    def test_of_what_bazel_keeps_the_oldest_beyond_20_gb_goes_once_a_day(self):
+        self.build_the_tool()
+        kept = self.root / ".cache/sluice/bazel/cas"
+        kept.mkdir(parents=True)
+        now = time.time()
+
+        def keep(name, hours):
+            file = kept / name
+            with file.open("w") as sparse:
+                sparse.truncate(8 * 10**9)
+            os.utime(file, (now - hours * 3600,) * 2)
+
+        for name, hours in (("new", 1), ("of a day", 24), ("old", 48)):
+            keep(name, hours)
+        self.run_script("train", "job.textproto")
+        self.assertEqual({file.name for file in kept.iterdir()},
+                         {"new", "of a day"})
+        keep("old", 48)
+        self.run_script("train", "job.textproto")
+        self.assertTrue((kept / "old").exists(), "looked twice on one day")
+        os.utime(kept.parent / "trimmed", (now - 25 * 3600,) * 2)
+        self.run_script("train", "job.textproto")
+        self.assertFalse((kept / "old").exists())
 
     def bazel_words(self, *args):
         """The words of the `bazel test` command that `./sluice test` runs."""
