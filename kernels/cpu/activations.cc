@@ -1,9 +1,11 @@
 // Relu is a loop of our own: oneDNN's makes 0 of NaN, and a layer that has
-// diverged would go unseen. The others' forward is oneDNN's, prepared for each
-// number of floats. The backward of tanh and sigmoid looks at y and dy at the
-// same index only, so it may write over dy.
+// diverged would go unseen. So is gelu (gelu.h), which takes oneDNN two to
+// three times as long. The forward of tanh and sigmoid is oneDNN's, prepared
+// for each number of floats; their backward looks at y and dy at the same index
+// only, so it may write over dy.
 #include "common/status_macros.h"
 #include "kernels/cpu/cpu_ops.h"
+#include "kernels/cpu/gelu.h"
 #include "kernels/cpu/threads.h"
 #include "kernels/cpu/vector_loops.h"
 
@@ -113,68 +115,34 @@ struct Sigmoid {
   static float Derivative(float y) { return y * (1 - y); }
 };
 
-// oneDNN's gelu in both directions for a number of floats.
-struct PreparedGelu {
-  PreparedGelu(const OneDnnContext& context, int64_t size)
-      : x(Wrap(FloatDesc({size}, dnnl::memory::format_tag::a), context)),
-        y(Wrap(x.get_desc(), context)),
-        dy(Wrap(x.get_desc(), context)),
-        dx(Wrap(x.get_desc(), context)) {
-    const dnnl::eltwise_forward::primitive_desc plan(
-        {dnnl::prop_kind::forward_training, dnnl::algorithm::eltwise_gelu_erf,
-         x.get_desc(), 0.0f, 0.0f},
-        context.engine);
-    forward = dnnl::eltwise_forward(plan);
-    backward = dnnl::eltwise_backward({{dnnl::algorithm::eltwise_gelu_erf,
-                                        x.get_desc(), x.get_desc(), 0.0f, 0.0f},
-                                       context.engine,
-                                       plan});
-  }
-
-  dnnl::memory x, y, dy, dx;
-  dnnl::eltwise_forward forward;
-  dnnl::eltwise_backward backward;
-};
-
 class CpuGelu : public MapOp {
  public:
   CpuGelu(const OneDnnContext* context, int64_t size)
-      : context_(*context), size_(size) {}
-
-  absl::Status Prepare(int64_t samples) {
-    return CatchOneDnn(absl::StatusCode::kInvalidArgument, "gelu",
-                       [&] { prepared_.For(samples * size_, context_); });
-  }
+      : context_(*context), size_(size), wide_(ComputesWithAvx512()) {}
 
   absl::Status Forward(int64_t samples, const void* x, void* y) override {
-    if (samples == 0) return absl::OkStatus();
-    return CatchOneDnn(absl::StatusCode::kInternal, "gelu", [&] {
-      PreparedGelu& p = prepared_.For(samples * size_, context_);
-      p.x.set_data_handle(const_cast<void*>(x));
-      p.y.set_data_handle(y);
-      p.forward.execute(context_.stream,
-                        {{DNNL_ARG_SRC, p.x}, {DNNL_ARG_DST, p.y}});
-    });
+    ParallelFor(context_.threads, samples * size_, 1,
+                [&](int64_t begin, int64_t end) {
+                  GeluForward(wide_, end - begin, AsFloats(x) + begin,
+                              AsFloats(y) + begin);
+                });
+    return absl::OkStatus();
   }
 
   absl::Status Backward(int64_t samples, const void* x, const void* y,
                         const void* dy, void* dx) override {
-    if (samples == 0) return absl::OkStatus();
-    return CatchOneDnn(absl::StatusCode::kInternal, "gelu", [&] {
-      PreparedGelu& p = prepared_.For(samples * size_, context_);
-      p.x.set_data_handle(const_cast<void*>(x));
-      p.dy.set_data_handle(const_cast<void*>(dy));
-      p.dx.set_data_handle(dx);
-      p.backward.execute(context_.stream, {{DNNL_ARG_SRC, p.x},
-                                           {DNNL_ARG_DIFF_DST, p.dy},
-                                           {DNNL_ARG_DIFF_SRC, p.dx}});
-    });
+    ParallelFor(context_.threads, samples * size_, 1,
+                [&](int64_t begin, int64_t end) {
+                  GeluBackward(wide_, end - begin, AsFloats(x) + begin,
+                               AsFloats(dy) + begin, AsFloats(dx) + begin);
+                });
+    return absl::OkStatus();
   }
 
  private:
   const OneDnnContext& context_;
   const int64_t size_;
-  PerSize<PreparedGelu> prepared_;
+  const bool wide_;
 };
 
 // Prepares an operation for its largest size, so that a shape that oneDNN
@@ -210,7 +178,7 @@ OpOr<ActivationShape> MakeCpuOp(const OneDnnContext* context,
     case ActivationKind::kGelu:
       break;
   }
-  return MakePrepared<CpuGelu>(context, size, max_samples);
+  return std::make_unique<CpuGelu>(context, size);
 }
 
 }  // namespace sluice::kernels

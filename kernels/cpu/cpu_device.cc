@@ -115,10 +115,10 @@ absl::Status LimitInstructions(InstructionSet ceiling) {
 
 absl::StatusOr<std::unique_ptr<Device>> MakeCpuDevice(
     const CpuOptions& options) {
-  if (!__builtin_cpu_supports("avx2")) {
+  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) {
     return absl::FailedPreconditionError(
-        "this machine's processor lacks AVX2, which the CPU device computes "
-        "with");
+        "this machine's processor lacks AVX2 or FMA, which the CPU device "
+        "computes with");
   }
   if (options.threads < 1) {
     return absl::InvalidArgumentError(

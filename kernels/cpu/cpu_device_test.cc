@@ -29,9 +29,8 @@ double MapTolerance(const MapCase& c, float forward_magnitude) {
       // y is at most 1 and its derivative 1/4.
       return 8 * kUnit;
     case MapKind::kGelu:
-      // oneDNN's erf is good to 1.5e-7 (Abramowitz and Stegun 7.1.26) and to
-      // its own roundings, times |x| / 2 <= 1; the rest rounds a few times.
-      return 1.5e-7 + 8 * kUnit * forward_magnitude;
+      // gelu.h, for |x| up to 2 forward, and with one product more backward.
+      return 3.2e-7 * forward_magnitude;
     case MapKind::kGlobalAveragePool:
       return (c.pool.height * c.pool.width + 2) * kUnit * forward_magnitude;
   }

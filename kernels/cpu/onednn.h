@@ -25,6 +25,13 @@ struct OneDnnContext {
   mutable dnnl::memory scratch{};
 };
 
+// Whether the process's ceiling allows AVX-512 and the machine has it.
+// REQUIRES: the ceiling is set (LimitInstructions): once asked, oneDNN takes
+// none.
+inline bool ComputesWithAvx512() {
+  return dnnl::get_effective_cpu_isa() == dnnl::cpu_isa::avx512_core;
+}
+
 inline dnnl::memory::desc FloatDesc(const dnnl::memory::dims& dims,
                                     dnnl::memory::format_tag tag) {
   return {dims, dnnl::memory::data_type::f32, tag};
