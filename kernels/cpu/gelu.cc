@@ -7,7 +7,8 @@
 
 #include <cstring>
 
-// This file is compiled once for each instruction set.
+// This file is compiled once for each instruction set; which one runs is
+// decided at the first call.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/gelu.cc"
 #include <hwy/foreach_target.h>
@@ -19,13 +20,14 @@ namespace sluice::kernels::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-using Tag = hn::ScalableTag<float>;
-using Vector = hn::Vec<Tag>;
+// As many floats as AVX2 has in a vector, and as the machine has.
+using Narrow = hn::CappedTag<float, 8>;
+using Wide = hn::ScalableTag<float>;
 
 // Of the lowest power first.
-template <size_t kSize>
+template <typename Vector, size_t kSize>
 HWY_INLINE Vector Polynomial(const float (&of)[kSize], Vector t) {
-  const Tag tag;
+  const hn::DFromV<Vector> tag;
   Vector sum = hn::Set(tag, of[kSize - 1]);
   for (size_t i = kSize - 1; i-- > 0;) {
     sum = hn::MulAdd(sum, t, hn::Set(tag, of[i]));
@@ -34,10 +36,10 @@ HWY_INLINE Vector Polynomial(const float (&of)[kSize], Vector t) {
 }
 
 // x over(x^2) / under(x^2) for |x| up to `end`, then 1/2 with the sign of x.
-template <size_t kOver, size_t kUnder>
+template <typename Vector, size_t kOver, size_t kUnder>
 HWY_INLINE Vector Odd(const float (&over)[kOver], const float (&under)[kUnder],
                       float end, Vector x) {
-  const Tag tag;
+  const hn::DFromV<Vector> tag;
   const Vector t = hn::Mul(x, x);
   const Vector r =
       hn::Div(hn::Mul(x, Polynomial(over, t)), Polynomial(under, t));
@@ -45,6 +47,7 @@ HWY_INLINE Vector Odd(const float (&over)[kOver], const float (&under)[kUnder],
   return hn::IfThenElse(hn::Gt(hn::Abs(x), hn::Set(tag, end)), half, r);
 }
 
+template <typename Vector>
 HWY_INLINE Vector Below(Vector x) {
   static constexpr float kOver[] = {0.398942232f,    0.0338511579f,
                                     0.00467714947f,  0.000168807703f,
@@ -55,9 +58,11 @@ HWY_INLINE Vector Below(Vector x) {
                                      0.0018843452f,
                                      7.36403163e-05f,
                                      1.19746699e-06f};
-  return hn::Add(hn::Set(Tag(), 0.5f), Odd(kOver, kUnder, 5.5f, x));
+  return hn::Add(hn::Set(hn::DFromV<Vector>(), 0.5f),
+                 Odd(kOver, kUnder, 5.5f, x));
 }
 
+template <typename Vector>
 HWY_INLINE Vector Derivative(Vector x) {
   static constexpr float kOver[] = {
       0.797884524f,    -0.0205662604f,  0.0136698913f,   0.000239504661f,
@@ -69,15 +74,15 @@ HWY_INLINE Vector Derivative(Vector x) {
                                      0.000247284828f,
                                      1.02228578e-05f,
                                      3.31201164e-07f};
-  return hn::Add(hn::Set(Tag(), 0.5f), Odd(kOver, kUnder, 5.9f, x));
+  return hn::Add(hn::Set(hn::DFromV<Vector>(), 0.5f),
+                 Odd(kOver, kUnder, 5.9f, x));
 }
 
 // f(vector of x, vector of dy) for each vector, and a tail in a vector of
 // zeros.
-template <typename F>
-HWY_INLINE void ForEach(int64_t n, const float* x, const float* dy, float* to,
-                        F f) {
-  const Tag tag;
+template <typename Tag, typename F>
+HWY_INLINE void ForEach(Tag tag, int64_t n, const float* x, const float* dy,
+                        float* to, F f) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(tag));
   int64_t i = 0;
   for (; i + lanes <= n; i += lanes) {
@@ -93,13 +98,17 @@ HWY_INLINE void ForEach(int64_t n, const float* x, const float* dy, float* to,
   std::memcpy(to + i, x_tail, rest);
 }
 
-void Forward(int64_t n, const float* x, float* y) {
-  ForEach(n, x, x, y, [](Vector v, Vector) { return hn::Mul(v, Below(v)); });
+void Forward(bool wide, int64_t n, const float* x, float* y) {
+  const auto rule = [](auto v, auto) { return hn::Mul(v, Below(v)); };
+  wide ? ForEach(Wide(), n, x, x, y, rule)
+       : ForEach(Narrow(), n, x, x, y, rule);
 }
 
-void Backward(int64_t n, const float* x, const float* dy, float* dx) {
-  ForEach(n, x, dy, dx,
-          [](Vector v, Vector g) { return hn::Mul(g, Derivative(v)); });
+void Backward(bool wide, int64_t n, const float* x, const float* dy,
+              float* dx) {
+  const auto rule = [](auto v, auto g) { return hn::Mul(g, Derivative(v)); };
+  wide ? ForEach(Wide(), n, x, dy, dx, rule)
+       : ForEach(Narrow(), n, x, dy, dx, rule);
 }
 
 }  // namespace sluice::kernels::HWY_NAMESPACE
@@ -112,13 +121,12 @@ HWY_EXPORT(Forward);
 HWY_EXPORT(Backward);
 
 void GeluForward(bool wide, int64_t n, const float* x, float* y) {
-  wide ? HWY_DYNAMIC_DISPATCH(Forward)(n, x, y) : N_AVX2::Forward(n, x, y);
+  HWY_DYNAMIC_DISPATCH(Forward)(wide, n, x, y);
 }
 
 void GeluBackward(bool wide, int64_t n, const float* x, const float* dy,
                   float* dx) {
-  wide ? HWY_DYNAMIC_DISPATCH(Backward)(n, x, dy, dx)
-       : N_AVX2::Backward(n, x, dy, dx);
+  HWY_DYNAMIC_DISPATCH(Backward)(wide, n, x, dy, dx);
 }
 
 }  // namespace sluice::kernels

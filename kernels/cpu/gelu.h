@@ -7,9 +7,10 @@ namespace sluice::kernels {
 
 // gelu(x) = x P(x), where P(x) is the share of a standard normal variable that
 // lies below x, of `n` floats, on the calling thread. Off by at most 2.2e-7 |x|,
-// and its derivative by 2.6e-7. A float's bits depend on itself alone, not on
-// its place, nor on how wide the instructions are: AVX2's, or where `wide` is
-// set the machine's widest. REQUIRES: the machine has AVX2 and FMA.
+// and its derivative by 2.6e-7; of minus infinity they are NaN and 0. A float's
+// bits depend on itself alone, not on its place, nor on the vectors: of eight
+// floats, or where `wide` is set the machine's widest. REQUIRES: the machine has
+// AVX2 and FMA.
 //
 // y = gelu(x); `y` may be `x`.
 void GeluForward(bool wide, int64_t n, const float* x, float* y);

@@ -58,7 +58,7 @@ TEST(GeluTest, BitsDependNeitherOnThePlaceNorOnTheWidth) {
 TEST(GeluTest, FarFromZeroItIsReluAndNaNStays) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   const auto [y, slope] =
-      Of(true, {1e30f, kInfinity, -1e30f, 0, std::nanf("")});
+      Of(true, {1e30f, kInfinity, -1e30f, 0, std::nanf(""), -kInfinity});
   EXPECT_EQ(y[0], 1e30f);
   EXPECT_EQ(y[1], kInfinity);
   EXPECT_EQ(y[2], 0);
@@ -69,6 +69,8 @@ TEST(GeluTest, FarFromZeroItIsReluAndNaNStays) {
   EXPECT_EQ(slope[2], 0);
   EXPECT_EQ(slope[3], 0.5f);
   EXPECT_TRUE(std::isnan(slope[4]));
+  EXPECT_TRUE(std::isnan(y[5]));  // 0 times infinity, as the formula says.
+  EXPECT_EQ(slope[5], 0);
 }
 
 TEST(GeluTest, WritesOverWhatItReadsAndNoFurther) {

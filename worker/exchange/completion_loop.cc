@@ -7,9 +7,10 @@
 //   the call ends        Complete, on the loop's thread; it may free the call
 //   the queue is empty   ServeQueue returns, and the thread is joined
 //
-// Without a thread, the destructor does what is left itself. While nobody waits,
-// what comes stays in the kernel, as far as HTTP/2's window goes, but for a look
-// that gRPC takes every 5 s: so keepalive pings are answered within their 10 s
+// Without a thread, the destructor does what is left itself. While nobody
+// waits, what comes stays in the kernel, as far as HTTP/2's window goes, since
+// no other thread polls these sockets (PollQueuesApart), but for a look that
+// gRPC takes every 5 s: so keepalive pings are answered within their 10 s
 // (common/rpc/channel_options.h).
 #include "worker/exchange/completion_loop.h"
 
@@ -52,24 +53,40 @@ bool CompletionLoop::Await(absl::Mutex* mu, const absl::Condition& condition,
                            absl::Duration timeout) {
   if (thread_.joinable()) return AwaitFor(mu, condition, timeout);
   const gpr_timespec end = FromNow(timeout);
-  auto next = grpc::CompletionQueue::GOT_EVENT;
-  while (!condition.Eval() && next == grpc::CompletionQueue::GOT_EVENT) {
+  // What ends while this does not serve the queue is in `condition` below.
+  mu->Unlock();
+  absl::MutexLock serving(&serving_);
+  mu->Lock();
+  bool ended = true;
+  while (!condition.Eval() && ended) {
     mu->Unlock();
-    void* tag = nullptr;
-    bool ok = false;
-    next = queue_.AsyncNext(&tag, &ok, end);
-    if (next == grpc::CompletionQueue::GOT_EVENT) {
-      static_cast<CompletionTag*>(tag)->Complete(ok);
-    }
+    ended = Serve(end);
     mu->Lock();
   }
   return condition.Eval();
 }
 
+bool CompletionLoop::Serve(gpr_timespec end) {
+  void* tag = nullptr;
+  bool ok = false;
+  if (queue_.AsyncNext(&tag, &ok, end) != grpc::CompletionQueue::GOT_EVENT) {
+    return false;
+  }
+  static_cast<CompletionTag*>(tag)->Complete(ok);
+  return true;
+}
+
+void CompletionLoop::Listen() {
+  if (thread_.joinable() || !serving_.TryLock()) return;
+  while (Serve(gpr_inf_past(GPR_CLOCK_MONOTONIC))) {
+  }
+  serving_.Unlock();
+}
+
 void CompletionLoop::Wake(absl::Mutex* mu) {
-  // Whoever waits for the lock looks at its condition anew when it is released.
+  if (!thread_.joinable()) return (new Nudge)->Set(&queue_);
+  // Whoever waits looks at its condition anew when the lock is released.
   absl::MutexLock lock(mu);
-  if (!thread_.joinable()) (new Nudge)->Set(&queue_);
 }
 
 }  // namespace sluice

@@ -21,8 +21,9 @@ class CompletionLoop {
     // A thread of its own: calls go on while nobody waits for them. What goes
     // on at once in a process is faster on one such loop.
     kThread,
-    // Whoever waits for them, while it waits: an answer wakes one thread, not
-    // two. For calls that have nothing to do meanwhile.
+    // Whoever waits for them, while it waits, and now and then whoever Listens:
+    // an answer wakes one thread, not two. For calls that need nothing done
+    // meanwhile.
     kWaiter,
   };
 
@@ -43,9 +44,17 @@ class CompletionLoop {
   // Has Await look at its condition, where something else than `mu` and the end
   // of operations changes it.
   void Wake(absl::Mutex* mu) ABSL_LOCKS_EXCLUDED(mu);
+  // What has ended, unless somebody awaits it, ends here. From any thread that
+  // holds no lock that an operation's end takes.
+  void Listen();
 
  private:
+  // Waits for the end of one operation, at most until `end`; whether one ended.
+  bool Serve(gpr_timespec end) ABSL_EXCLUSIVE_LOCKS_REQUIRED(serving_);
+
   grpc::CompletionQueue queue_;
+  // kWaiter: of who serves the queue. Acquired before any other lock.
+  absl::Mutex serving_;
   std::thread thread_;  // kWaiter: none.
 };
 

@@ -96,7 +96,34 @@ TEST_P(CompletionLoopTest, AWaitIsToldOfWhatAnotherThreadHasChanged) {
     EXPECT_TRUE(loop_.Await(&mu_, absl::Condition(&looks), kLong));
   }
   other.join();
-  loop_.Wake(&mu_);  // Nobody waits; nothing is left behind.
+  loop_.Wake(&mu_);  // Nobody waits: the loop ends with it.
+}
+
+TEST_P(CompletionLoopTest, WhatSomebodyElseHasHeardIsNotMissed) {
+  std::atomic<bool> over = false;
+  std::thread listens([&] {
+    while (!over) loop_.Listen();
+  });
+  for (int i = 0; i < 1000; ++i) {
+    Operation operation(&mu_);
+    operation.Begin(&loop_);
+    ASSERT_TRUE(Await(&operation.ended));
+    const absl::MutexLock until_completed(&mu_);
+  }
+  over = true;
+  listens.join();
+}
+
+TEST(CompletionLoop, WhoListensHearsWhatNobodyWaitsFor) {
+  absl::Mutex mu;
+  CompletionLoop loop(ServedBy::kWaiter);
+  loop.Listen();  // Nothing has ended.
+  Operation operation(&mu);
+  operation.Begin(&loop);
+  const absl::Time end = absl::Now() + kLong;
+  while (!operation.ended && absl::Now() < end) loop.Listen();
+  EXPECT_TRUE(operation.ended);
+  EXPECT_EQ(operation.on(), std::this_thread::get_id());
 }
 
 TEST(CompletionLoop, WhatNobodyHasWaitedForEndsWithTheLoop) {

@@ -43,8 +43,8 @@ class Exchange {
  public:
   virtual ~Exchange() = default;
 
-  // Begins to fill `weights` from all shards at once, on another thread. They
-  // must stay until FinishPull or AbortPull has returned, and of them only what
+  // Begins to fill `weights` from all shards at once, on another thread or, where
+  // they are small, on this one while it waits. They must stay until FinishPull or AbortPull has returned, and of them only what
   // AwaitPulled has returned may be looked at before. REQUIRES: no pull is
   // under way.
   virtual void BeginPull(const PullSpec& spec, absl::Span<float> weights) = 0;
@@ -120,7 +120,8 @@ class Exchange {
 
   // When floats travelled, between any shard and here: weights from when the
   // first chunk had come to when the call ended, a gradient while a chunk was
-  // being sent, and from the last one to when it was staged.
+  // being sent, and from the last one to when it was staged; where they are
+  // small, as the waiting thread saw it.
   struct Travel {
     absl::Time begin, end;
   };

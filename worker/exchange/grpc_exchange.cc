@@ -56,8 +56,8 @@ constexpr int kLanes = 4;
 // For linking with all shards; the others are sent to.
 constexpr absl::Duration kLinkingTime = absl::Seconds(5);
 
-// Each slice is one message that fits into HTTP/2's window: while it travels,
-// there is nothing to do for it.
+// Each slice is one message that fits into HTTP/2's window, but for some bytes
+// at most: while it travels, there is nothing to do for it.
 bool IsSmall(const ParameterLayout& layout, int64_t chunk_floats) {
   const auto small = [&](const ShardSlice& slice) {
     return slice.range.size() < kWindowFloats &&
@@ -186,6 +186,7 @@ GrpcExchange::~GrpcExchange() = default;
 void GrpcExchange::BeginPull(const PullSpec& spec, absl::Span<float> weights) {
   SLUICE_CHECK(pulling_ == nullptr);
   pull_deadline_ = spec.deadline;
+  loop_->Listen();  // A prefetch may have failed.
   if (prefetch_.Brings(spec, weights)) {
     pulling_ = &prefetch_;
     return;
@@ -239,6 +240,7 @@ absl::Status GrpcExchange::FinishPush(const CancelToken& cancel) {
 void GrpcExchange::AbortPush() { push_.Abort(); }
 
 std::optional<UnreachedShard> GrpcExchange::unreached() const {
+  loop_->Listen();  // Perhaps nobody else does.
   std::optional<UnreachedShard> longest;
   {
     absl::MutexLock lock(&mu_);

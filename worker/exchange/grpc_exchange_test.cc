@@ -186,6 +186,18 @@ TEST_P(GrpcExchangeTest, APullThatWasBegunAheadAsksOnlyOnce) {
   EXPECT_EQ(calls, 2);
 }
 
+// Also while nobody waits for anything.
+TEST_P(GrpcExchangeTest, AShardThatAPullBegunAheadDoesNotReachIsNamed) {
+  shard1_.Stop();
+  exchange_.Prefetch(Spec(), absl::MakeSpan(weights_));
+  const absl::Time end = Clock::Real()->Now() + kLong;
+  while (!exchange_.unreached().has_value()) {
+    ASSERT_LT(Clock::Real()->Now(), end);
+    std::this_thread::yield();
+  }
+  EXPECT_THAT(exchange_.unreached()->name, HasSubstr("shard 1"));
+}
+
 TEST_P(GrpcExchangeTest, APullBegunAheadOfItsVersionIsRepeated) {
   std::atomic<int> calls = 0;
   shard1_.set_behaviour(NotYetTwice(&calls));

@@ -20,8 +20,8 @@
 
 namespace sluice {
 
-// Floats that HTTP/2 lets a peer send before it has heard from this one. So many
-// of one chunk are rather sent than read where they lie.
+// Floats that HTTP/2 lets a peer send before it has heard from this one. Fewer,
+// of one chunk, are rather sent than read where they lie.
 inline constexpr int64_t kWindowFloats = (64 << 10) / sizeof(float);
 
 // A shard on this host that shares memory with this process: its weights can be
