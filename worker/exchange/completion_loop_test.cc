@@ -91,10 +91,12 @@ TEST_P(CompletionLoopTest, AWaitIsToldOfWhatAnotherThreadHasChanged) {
     if (!waits.HasBeenNotified()) waits.Notify();
     return changed.load();
   };
+  const absl::Time end = absl::Now() + kLong;
   {
     absl::MutexLock lock(&mu_);
     EXPECT_TRUE(loop_.Await(&mu_, absl::Condition(&looks), kLong));
   }
+  EXPECT_LT(absl::Now(), end) << "it was told, and did not look in the end";
   other.join();
   loop_.Wake(&mu_);  // Nobody waits: the loop ends with it.
 }
