@@ -25,6 +25,9 @@ const char* __tsan_default_suppressions() {
       // gRPC lets go of a slice in whichever thread was the last to use it, by
       // a reference count that is not seen.
       "race:grpc_core::NewSliceRefcount::Destroy\n"
+      // The words of an error are made in whichever thread of gRPC's notices it,
+      // and read where the call ends.
+      "race:grpc::internal::CallOpClientRecvStatus::FinishOp\n"
       // It destroys a finished stream in whichever thread ended its last
       // operation, by a count that is decremented within the library too. This
       // hides what a reactor's OnDone does as well.

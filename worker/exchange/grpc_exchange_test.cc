@@ -276,9 +276,11 @@ TEST_P(GrpcExchangeTest, ACancelEndsAPullThatWaits) {
   shard1_.set_behaviour({.on_pull = [&](const proto::PullRequest&) {
     token_.Cancel();
     exchange_.Wake();
+    ended_.Notify();
     return kNotYet;
   }});
   EXPECT_EQ(Pull(Spec()).status().code(), absl::StatusCode::kAborted);
+  ended_.WaitForNotification();  // Nobody uses the exchange any more.
 }
 
 TEST_F(ChunkedExchangeTest, AMixtureOfVersionsIsNeverReturned) {
@@ -560,13 +562,16 @@ TEST_F(ChunkedExchangeTest, AnAbortedPushIsCancelledAndTheNextOneWorks) {
 }
 
 TEST_P(GrpcExchangeTest, ACancelEndsAPushThatWaitsForItsShards) {
+  absl::Notification woken;
   shard1_.set_behaviour({.on_push_chunk = [&](const proto::PushChunk&) {
     token_.Cancel();
     exchange_.Wake();
+    woken.Notify();
     ended_.WaitForNotification();
     return grpc::Status::OK;
   }});
   const absl::Status status = Push();
+  woken.WaitForNotification();
   ended_.Notify();
   EXPECT_EQ(status.code(), absl::StatusCode::kAborted);
 }
