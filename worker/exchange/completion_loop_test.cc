@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "absl/synchronization/notification.h"
+#include "common/clock.h"
 #include "common/rpc/completion_tag.h"
 #include "gtest/gtest.h"
 
@@ -91,12 +92,13 @@ TEST_P(CompletionLoopTest, AWaitIsToldOfWhatAnotherThreadHasChanged) {
     if (!waits.HasBeenNotified()) waits.Notify();
     return changed.load();
   };
-  const absl::Time end = absl::Now() + kLong;
+  const absl::Time end = Clock::Real()->Now() + kLong;
   {
     absl::MutexLock lock(&mu_);
     EXPECT_TRUE(loop_.Await(&mu_, absl::Condition(&looks), kLong));
   }
-  EXPECT_LT(absl::Now(), end) << "it was told, and did not look in the end";
+  EXPECT_LT(Clock::Real()->Now(), end)
+      << "it was told, and did not look in the end";
   other.join();
   loop_.Wake(&mu_);  // Nobody waits: the loop ends with it.
 }
@@ -122,8 +124,8 @@ TEST(CompletionLoop, WhoListensHearsWhatNobodyWaitsFor) {
   loop.Listen();  // Nothing has ended.
   Operation operation(&mu);
   operation.Begin(&loop);
-  const absl::Time end = absl::Now() + kLong;
-  while (!operation.ended && absl::Now() < end) loop.Listen();
+  const absl::Time end = Clock::Real()->Now() + kLong;
+  while (!operation.ended && Clock::Real()->Now() < end) loop.Listen();
   EXPECT_TRUE(operation.ended);
   EXPECT_EQ(operation.on(), std::this_thread::get_id());
 }

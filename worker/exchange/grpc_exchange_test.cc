@@ -1,8 +1,6 @@
 #include "worker/exchange/grpc_exchange.h"
 
 #include <atomic>
-#include <filesystem>
-#include <fstream>
 #include <future>
 #include <memory>
 #include <numeric>
@@ -58,17 +56,6 @@ class ForwardClock final : public Clock {
   std::atomic<int64_t> forward_s_ = 0;
 };
 
-int ThreadsCalled(const std::string& name) {
-  int threads = 0;
-  for (const auto& task :
-       std::filesystem::directory_iterator("/proc/self/task")) {
-    std::string called;
-    std::getline(std::ifstream(task.path() / "comm"), called);
-    threads += called == name;
-  }
-  return threads;
-}
-
 // Counts the pulls; the third has its version.
 FakeShard::Behaviour NotYetTwice(std::atomic<int>* calls) {
   return {.on_pull = [calls](const proto::PullRequest&) {
@@ -111,7 +98,7 @@ class ExchangeFixture : public ::testing::Test {
   }
 
   const int64_t chunk_floats_;
-  absl::Notification ended_;  // Outlives the shards, which may wait for it.
+  absl::Notification woken_, ended_;  // Outlive the shards, which use them.
   static constexpr char kGrant[] = "a grant of bytes";
   const GradientKey key_{Generation(1), WorkerId(3), Incarnation(2),
                          Sequence(17)};
@@ -148,9 +135,30 @@ TEST_P(GrpcExchangeTest, APullFillsTheFlatVectorFromAllShards) {
 }
 
 // Those of one chunk each fit into HTTP/2's window here.
-TEST_P(GrpcExchangeTest, AnExchangeOfSmallSlicesHasNoThreadOfItsOwn) {
-  ASSERT_TRUE(Pull(Spec()).ok());  // So it has its name, if there is one.
-  EXPECT_EQ(ThreadsCalled("completion"), GetParam() == kRange ? 0 : 1);
+TEST_P(GrpcExchangeTest, AnswersOfSmallSlicesAreReceivedByWhoWaits) {
+  std::atomic<int> asked = 0;
+  const FakeShard::Behaviour counts = {
+      .on_pull = [&](const proto::PullRequest&) {
+        ++asked;
+        return grpc::Status::OK;
+      }};
+  shard0_.set_behaviour(counts);
+  shard1_.set_behaviour(counts);
+  exchange_.Prefetch(Spec(), absl::MakeSpan(weights_));
+  while (asked < 2) std::this_thread::yield();
+  // That of another exchange, which takes as long.
+  std::vector<float> others(kFloats);
+  GrpcExchange other(&layout_, {shard0_.address(), shard1_.address()},
+                     Options());
+  ASSERT_TRUE(other.Pull(Spec(), absl::MakeSpan(others), token_).ok());
+  const int64_t all = kFloats * sizeof(float);
+  if (GetParam() == kRange) {
+    EXPECT_EQ(exchange_.pulled_bytes_total(), 0);
+  } else {
+    while (exchange_.pulled_bytes_total() < all) std::this_thread::yield();
+  }
+  ASSERT_TRUE(Pull(Spec()).ok());
+  EXPECT_EQ(exchange_.pulled_bytes_total(), all);
 }
 
 TEST_P(GrpcExchangeTest, APullSaysWhoAsksForWhat) {
@@ -562,16 +570,16 @@ TEST_F(ChunkedExchangeTest, AnAbortedPushIsCancelledAndTheNextOneWorks) {
 }
 
 TEST_P(GrpcExchangeTest, ACancelEndsAPushThatWaitsForItsShards) {
-  absl::Notification woken;
   shard1_.set_behaviour({.on_push_chunk = [&](const proto::PushChunk&) {
+    if (woken_.HasBeenNotified()) return grpc::Status::OK;
     token_.Cancel();
     exchange_.Wake();
-    woken.Notify();
+    woken_.Notify();
     ended_.WaitForNotification();
     return grpc::Status::OK;
   }});
   const absl::Status status = Push();
-  woken.WaitForNotification();
+  woken_.WaitForNotification();
   ended_.Notify();
   EXPECT_EQ(status.code(), absl::StatusCode::kAborted);
 }
