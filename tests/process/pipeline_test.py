@@ -63,9 +63,10 @@ class PipelineTest(unittest.TestCase):
                      for counter in ("pulled", "pushed")}
             own = 4 * member["floats"]
             self.assertEqual(moved["pushed"], tasks * own, number)
-            # What was prefetched for a task that did not come may have come.
-            self.assertIn(moved["pulled"], (tasks * own, (tasks + 1) * own),
-                          number)
+            # What was prefetched for a task that did not come may have come,
+            # from one shard or both.
+            self.assertGreaterEqual(moved["pulled"], tasks * own, number)
+            self.assertLessEqual(moved["pulled"], (tasks + 1) * own, number)
 
     def test_the_timeline_has_the_passes_of_each_member(self):
         run = harness.train(
