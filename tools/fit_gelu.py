@@ -91,7 +91,7 @@ def settle(f, end, p_of, q_of, tries):
 
 
 def main():
-    tries = int(sys.argv[1]) if len(sys.argv) > 1 else 200_000
+    tries = int(sys.argv[1]) if len(sys.argv) > 1 else 150_000
     for name, f, end, over, under in (("Below", share, 5.5, 5, 5),
                                       ("Derivative", slope, 5.9, 7, 6)):
         error, p_of, q_of = fit(f, end, over, under)

@@ -1,7 +1,11 @@
 #ifndef SLUICE_COMMON_RPC_COMPLETION_TAG_H_
 #define SLUICE_COMMON_RPC_COMPLETION_TAG_H_
 
+#include <grpcpp/alarm.h>
 #include <grpcpp/completion_queue.h>
+
+#include <functional>
+#include <utility>
 
 // The one way in which calls use a completion queue: each operation has a tag,
 // an object of its own, and the thread that serves the queue has the tag say
@@ -71,6 +75,28 @@ class QueuedCall {
 
   int operations_ = 0;
 };
+
+// Has whoever serves `queue` call `body`, once and soon. From any thread.
+// REQUIRES: the queue has not been shut.
+inline void RunOn(grpc::CompletionQueue* queue, std::function<void()> body) {
+  class Turn final : public CompletionTag {
+   public:
+    explicit Turn(std::function<void()> body) : body_(std::move(body)) {}
+    void Set(grpc::CompletionQueue* queue) {
+      // Rings at once.
+      alarm_.Set(queue, gpr_inf_past(GPR_CLOCK_MONOTONIC), address());
+    }
+    void Complete(bool ok) override {
+      body_();
+      delete this;
+    }
+
+   private:
+    const std::function<void()> body_;
+    grpc::Alarm alarm_;
+  };
+  (new Turn(std::move(body)))->Set(queue);
+}
 
 // Serves `queue`, on the calling thread, until it is shut and empty.
 inline void ServeQueue(grpc::CompletionQueue* queue) {

@@ -17,8 +17,6 @@
 // way, so a burst of decisions costs one.
 #include "ps_server/shard/exchange_service.h"
 
-#include <grpcpp/alarm.h>
-
 #include <functional>
 #include <memory>
 #include <string>
@@ -115,24 +113,6 @@ class ExchangeService::Impl {
     }
   }
 
-  // Brings what is posted onto the exchange thread.
-  class Wake : public CompletionTag {
-   public:
-    explicit Wake(Impl* impl) : impl_(impl) {}
-    void Set(grpc::CompletionQueue* queue) {
-      // Rings at once.
-      alarm_.Set(queue, gpr_inf_past(GPR_CLOCK_MONOTONIC), address());
-    }
-    void Complete(bool ok) override {
-      impl_->RunPosted();
-      delete this;
-    }
-
-   private:
-    Impl* const impl_;
-    grpc::Alarm alarm_;
-  };
-
   // False where the queue takes nothing any more.
   bool Post(std::function<void()> body) {
     absl::MutexLock lock(&mu_);
@@ -140,7 +120,7 @@ class ExchangeService::Impl {
     posted_.push_back(std::move(body));
     if (posted_.size() > 1) return true;  // The wake before will find it.
     // Under the lock, so that the queue is not shut in between.
-    (new Wake(this))->Set(context_.queue.get());
+    RunOn(context_.queue.get(), [this] { RunPosted(); });
     return true;
   }
 

@@ -14,31 +14,12 @@
 // (common/rpc/channel_options.h).
 #include "worker/exchange/completion_loop.h"
 
-#include <grpcpp/alarm.h>
-
 #include "common/await_for.h"
 #include "common/named_thread.h"
 #include "common/rpc/completion_tag.h"
 #include "common/rpc/deadline.h"
 
 namespace sluice {
-namespace {
-
-// Ends an AsyncNext, once. Deletes itself.
-class Nudge final : public CompletionTag {
- public:
-  void Set(grpc::CompletionQueue* queue) {
-    // Rings at once.
-    alarm_.Set(queue, gpr_inf_past(GPR_CLOCK_MONOTONIC), address());
-  }
-  void Complete(bool ok) override { delete this; }
-
- private:
-  grpc::Alarm alarm_;
-};
-
-}  // namespace
-
 CompletionLoop::CompletionLoop(ServedBy served_by) {
   if (served_by == ServedBy::kWaiter) return;
   thread_ = StartThread("completion", [this] { ServeQueue(&queue_); });
@@ -84,7 +65,7 @@ void CompletionLoop::Listen() {
 }
 
 void CompletionLoop::Wake(absl::Mutex* mu) {
-  if (!thread_.joinable()) return (new Nudge)->Set(&queue_);
+  if (!thread_.joinable()) return RunOn(&queue_, [] {});  // Ends a Serve.
   // Whoever waits looks at its condition anew when the lock is released.
   absl::MutexLock lock(mu);
 }

@@ -43,10 +43,10 @@ class Exchange {
  public:
   virtual ~Exchange() = default;
 
-  // Begins to fill `weights` from all shards at once, on another thread or, where
-  // they are small, on this one while it waits. They must stay until FinishPull or AbortPull has returned, and of them only what
-  // AwaitPulled has returned may be looked at before. REQUIRES: no pull is
-  // under way.
+  // Begins to fill `weights` from all shards at once: on another thread or,
+  // where they are small, on this one while it waits. They must stay until
+  // FinishPull or AbortPull has returned, and of them only what AwaitPulled has
+  // returned may be looked at before. REQUIRES: no pull is under way.
   virtual void BeginPull(const PullSpec& spec, absl::Span<float> weights) = 0;
   // Waits until the floats before `end` are there, and returns how many are
   // from the first on; these stay as they are. Restarted: a shard's call broke,

@@ -18,8 +18,6 @@
 //   Await(15)   Restarted: two floats that were counted have come again, as 7
 //   Await(4)    17, say: what is there by now
 //   Finish      versions 5 and 7, when all is there
-#include <grpcpp/alarm.h>
-
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -79,7 +77,6 @@ class VectorPull::Attempt {
   void AwaitOver() const { over_.WaitForNotification(); }
 
  private:
-  void OnTurn(bool ok) { Start(generation_); }
   void OnRequestSent(bool ok) { ok ? ReadChunk() : AskStatus(); }
   void OnChunk(bool ok);
   // The same of chunks that lie in the shard's memory.
@@ -128,11 +125,6 @@ class VectorPull::Attempt {
   // The shard, if its weights are read where they lie.
   const SharedShard* shared_ = nullptr;
 
-  // Of StartOnLoop.
-  Generation generation_;
-  std::optional<grpc::Alarm> turn_;  // Rings on the loop, at once.
-  MethodTag<Attempt, &Attempt::OnTurn> on_turn_{this};
-
   // Of the loop's thread after Start.
   grpc::ClientContext context_;
   // One of these two.
@@ -152,9 +144,7 @@ class VectorPull::Attempt {
 };
 
 void VectorPull::Attempt::StartOnLoop(Generation generation) {
-  generation_ = generation;
-  turn_.emplace().Set(path_.loop->queue(), gpr_inf_past(GPR_CLOCK_MONOTONIC),
-                      on_turn_.address());
+  RunOn(path_.loop->queue(), [this, generation] { Start(generation); });
 }
 
 void VectorPull::Attempt::Start(Generation generation) {
