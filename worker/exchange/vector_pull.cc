@@ -19,7 +19,6 @@
 //   Await(4)    17, say: what is there by now
 //   Finish      versions 5 and 7, when all is there
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
