@@ -162,8 +162,10 @@ class CpuBatchNorm : public BatchNormOp {
         const int64_t first = (sample * s_.channels + c) * s_.pixels;
         const float center = centers[c];
         const auto more =
-            SumsInLanes<N>(first, first + s_.pixels,
-                           [=](auto at) { return terms(at, center); });
+            SumsInLanes<N>(first, first + s_.pixels, [=](auto at, auto& sums) {
+              const auto of = terms(at, center);
+              for (int n = 0; n < N; ++n) sums[n] += of[n];
+            });
         for (int n = 0; n < N; ++n) sums_[n][c] += more[n];
       }
     }

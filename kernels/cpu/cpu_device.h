@@ -34,7 +34,7 @@ struct CpuOptions {
 // across processes.
 //
 // Errors as LimitInstructions's; kInvalidArgument for `threads`;
-// kFailedPrecondition: the machine lacks AVX2.
+// kFailedPrecondition: the machine lacks AVX2 or FMA.
 absl::StatusOr<std::unique_ptr<Device>> MakeCpuDevice(
     const CpuOptions& options);
 

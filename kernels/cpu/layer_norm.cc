@@ -35,51 +35,55 @@ void FindMeans(const float* x, int64_t count, int64_t size, Group* groups) {
   }
 }
 
-float InverseDeviation(double squares, int64_t size, double epsilon) {
-  return static_cast<float>(
-      1 / std::sqrt(squares / static_cast<double>(size) + epsilon));
+// `weight`: 1 / floats.
+float InverseDeviation(double squares, double weight, double epsilon) {
+  return static_cast<float>(1 / std::sqrt(squares * weight + epsilon));
 }
 
 // After FindMeans. Each step is taken for all groups before the next one, so
 // that no group waits for the end of its own sum.
 void FindDeviations(const float* x, int64_t count, int64_t size, double epsilon,
                     Group* groups) {
+  const double weight = 1 / static_cast<double>(size);
   for (int64_t g = 0; g < count; ++g) {
     const float mean = groups[g].mean;
-    const double squares = SumInLanes(g * size, (g + 1) * size, [=](auto at) {
-      const auto d = at(x) - mean;
-      return d * d;
-    });
-    groups[g].inverse = InverseDeviation(squares, size, epsilon);
+    const auto [squares] =
+        SumsInLanes<1>(g * size, (g + 1) * size, [=](auto at, auto& sums) {
+          const auto d = at(x) - mean;
+          sums[0] = MulAdd(d, d, sums[0]);
+        });
+    groups[g].inverse = InverseDeviation(squares, weight, epsilon);
   }
 }
 
-// What Backward subtracts of a group.
-struct Slope {
-  float mean;
+// What Backward adds to g = gamma dy of a group, where x became h.
+struct Line {
   float slope;
+  float height;
 
   template <typename T>
-  T Of(const Group& of, T g, T h) const {
-    return of.inverse * ((g - mean) - h * slope);
+  T Of(T h) const {
+    return MulAdd(T{} + slope, h, T{} + height);
   }
 };
 
-// Of d = x - mean and g = gamma dy over a group: the sums of d^2, g and g d.
+// Of d = x - mean and g over a group: the sums of d^2, g and g d.
 using Products = std::array<double, 3>;
 
 template <typename T>
-std::array<T, 3> ProductsAt(T d, T g) {
-  return {d * d, g, g * d};
+void AddProducts(T d, T g, std::array<T, 3>* sums) {
+  auto& [squares, slopes, products] = *sums;
+  squares = MulAdd(d, d, squares);
+  slopes += g;
+  products = MulAdd(g, d, products);
 }
 
-// Its deviation and slope.
-Slope SlopeOf(const Products& sums, int64_t size, double epsilon,
-              Group* group) {
-  group->inverse = InverseDeviation(sums[0], size, epsilon);
+// Its deviation and line.
+Line LineOf(const Products& sums, int64_t size, double epsilon, Group* group) {
   const double weight = 1 / static_cast<double>(size);
-  return {static_cast<float>(sums[1] * weight),
-          static_cast<float>(sums[2] * group->inverse * weight)};
+  group->inverse = InverseDeviation(sums[0], weight, epsilon);
+  return {static_cast<float>(-sums[2] * group->inverse * weight),
+          static_cast<float>(-sums[1] * weight)};
 }
 
 // Of rows.
@@ -112,18 +116,19 @@ class CpuLayerNorm : public LayerNormOp {
                         float* dbeta) override {
     const int64_t features = s_.features;
     const int64_t packs = (samples * s_.rows + kPack - 1) / kPack;
-    sums_.assign(2 * packs * features, 0);
+    sums_.assign((2 * packs * features + kVector - 1) / kVector, Floats8{});
+    float* const sums = reinterpret_cast<float*>(sums_.data());
     ForEachPack(samples, 8, [&](int64_t pack, int64_t begin, int64_t rows) {
       const int64_t at = begin * features;
       BackwardPack(rows, AsFloats(x) + at, gamma, AsFloats(dy) + at,
                    dx != nullptr ? AsFloats(dx) + at : nullptr,
-                   &sums_[2 * pack * features]);
+                   sums + 2 * pack * features);
     });
     totals_.assign(2 * features, 0);
     double* const totals = totals_.data();
     for (int64_t pack = 0; pack < packs; ++pack) {
-      const float* const sums = &sums_[2 * pack * features];
-      for (int64_t c = 0; c < 2 * features; ++c) totals[c] += sums[c];
+      const float* const more = sums + 2 * pack * features;
+      for (int64_t c = 0; c < 2 * features; ++c) totals[c] += more[c];
     }
     for (int64_t c = 0; c < features; ++c) {
       dgamma[c] = static_cast<float>(totals[c]);
@@ -155,19 +160,22 @@ class CpuLayerNorm : public LayerNormOp {
     const int64_t features = s_.features;
     Group groups[kPack];
     FindMeans(x, rows, features, groups);
-    Slope slopes[kPack];
+    Products products[kPack];
     for (int64_t row = 0; row < rows; ++row) {
       const float mean = groups[row].mean;
       const float* const from = x + row * features;
       const float* const above = dy + row * features;
-      const Products sums = SumsInLanes<3>(0, features, [=](auto at) {
-        return ProductsAt(at(from) - mean, at(gamma) * at(above));
+      products[row] = SumsInLanes<3>(0, features, [=](auto at, auto& sums) {
+        AddProducts(at(from) - mean, at(gamma) * at(above), &sums);
       });
-      slopes[row] = SlopeOf(sums, features, s_.epsilon, &groups[row]);
+    }
+    Line lines[kPack];
+    for (int64_t row = 0; row < rows; ++row) {
+      lines[row] = LineOf(products[row], features, s_.epsilon, &groups[row]);
     }
     for (int64_t row = 0; row < rows; ++row) {
       const Group of = groups[row];
-      const Slope slope = slopes[row];
+      const Line line = lines[row];
       const float* const from = x + row * features;
       const float* const above = dy + row * features;
       float* const to = dx + row * features;
@@ -176,9 +184,9 @@ class CpuLayerNorm : public LayerNormOp {
       const bool input_too = dx != nullptr;
       ForEachAt(0, features, [=](auto at) {
         const auto h = of.Of(at(from)), a = at(above);
-        at.Put(of_gamma, at(of_gamma) + a * h);
+        at.Put(of_gamma, MulAdd(a, h, at(of_gamma)));
         at.Put(of_beta, at(of_beta) + a);
-        if (input_too) at.Put(to, slope.Of(of, at(gamma) * a, h));
+        if (input_too) at.Put(to, of.inverse * (at(gamma) * a + line.Of(h)));
       });
     }
   }
@@ -186,8 +194,8 @@ class CpuLayerNorm : public LayerNormOp {
   const OneDnnContext& context_;
   const LayerNormShape s_;
 
-  // Scratch, written by every Backward.
-  std::vector<float> sums_;
+  // Scratch, written by every Backward. `sums_` begins where a vector may.
+  std::vector<Floats8> sums_;
   std::vector<double> totals_;
 };
 
@@ -268,17 +276,18 @@ class CpuGroupNorm : public LayerNormOp {
     Products sums = {};
     ForEachPlane(group, [&, mean = of.mean](int64_t first, int64_t channel) {
       const float factor = gamma[channel];
-      const Products more = SumsInLanes<3>(
-          first, first + s_.pixels,
-          [=](auto at) { return ProductsAt(at(x) - mean, factor * at(dy)); });
+      const Products more =
+          SumsInLanes<3>(first, first + s_.pixels, [=](auto at, auto& sums) {
+            AddProducts(at(x) - mean, factor * at(dy), &sums);
+          });
       for (size_t i = 0; i < sums.size(); ++i) sums[i] += more[i];
     });
-    const Slope slope = SlopeOf(sums, s_.group_size(), s_.epsilon, &of);
+    const Line line = LineOf(sums, s_.group_size(), s_.epsilon, &of);
     if (dx == nullptr) return;
     ForEachPlane(group, [&](int64_t first, int64_t channel) {
       const float factor = gamma[channel];
       ForEachAt(first, first + s_.pixels, [=](auto at) {
-        at.Put(dx, slope.Of(of, factor * at(dy), of.Of(at(x))));
+        at.Put(dx, of.inverse * (factor * at(dy) + line.Of(of.Of(at(x)))));
       });
     });
   }
@@ -290,9 +299,10 @@ class CpuGroupNorm : public LayerNormOp {
     for (int64_t row = 0; row < rows; ++row) {
       const Group of = groups_[row * s_.groups + channel / s_.group_features()];
       const int64_t first = (row * s_.features + channel) * s_.pixels;
-      const auto more = SumsInLanes<2>(first, first + s_.pixels, [=](auto at) {
-        return std::array{at(dy) * of.Of(at(x)), at(dy)};
-      });
+      const auto more =
+          SumsInLanes<2>(first, first + s_.pixels, [=](auto at, auto& sums) {
+            sums = {MulAdd(at(dy), of.Of(at(x)), sums[0]), sums[1] + at(dy)};
+          });
       sums = {sums[0] + more[0], sums[1] + more[1]};
     }
     return sums;

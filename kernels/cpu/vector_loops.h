@@ -9,11 +9,11 @@
 #include <cstdint>
 #include <cstring>
 
-// Functions between these two are compiled for AVX2, which every machine has
-// that the CPU device computes on (MakeCpuDevice); not for FMA, so that a loop
-// in vectors and its tail give the same bits. Other headers are included before
-// SLUICE_AVX2_BEGIN: what they define is also called elsewhere.
-#define SLUICE_AVX2_BEGIN HWY_PUSH_ATTRIBUTES("avx2")
+// Functions between these two are compiled for AVX2 and FMA, which every
+// machine has that the CPU device computes on (MakeCpuDevice). Other headers
+// are included before SLUICE_AVX2_BEGIN: what they define is also called
+// elsewhere.
+#define SLUICE_AVX2_BEGIN HWY_PUSH_ATTRIBUTES("avx2,fma")
 #define SLUICE_AVX2_END HWY_POP_ATTRIBUTES
 
 SLUICE_AVX2_BEGIN
@@ -42,6 +42,16 @@ struct At {
   }
 };
 
+// a b + c, rounded once. The compiler makes none of its own
+// (-ffp-contract=off), so that a loop in vectors and its tail give the same
+// bits.
+inline Floats8 MulAdd(Floats8 a, Floats8 b, Floats8 c) {
+  return _mm256_fmadd_ps(a, b, c);
+}
+inline float MulAdd(float a, float b, float c) {
+  return __builtin_fmaf(a, b, c);
+}
+
 // max(x, 0), but that NaN stays NaN.
 inline Floats8 ReluOf(Floats8 x) { return x <= 0 ? Floats8{} : x; }
 
@@ -54,47 +64,48 @@ void ForEachAt(int64_t begin, int64_t end, F body) {
 }
 
 // Sums over a plane or a row: so many floats side by side, which vectors hold,
-// for a block; then in double, halves onto halves. So neither a vector's width
-// nor the compiler decides the order, and a float adds up at most 64 terms.
+// for a block; then halves onto halves, in double from eight on. So neither a
+// vector's width nor the compiler decides the order, and a float adds up at
+// most 128 terms.
 inline constexpr int kLanes = 2 * kVector;
 inline constexpr int64_t kLaneBlock = 64 * kLanes;
 
 inline double SumOfLanes(Floats8 low, Floats8 high) {
-  const __m256d sums = (_mm256_cvtps_pd(_mm256_castps256_ps128(low)) +
-                        _mm256_cvtps_pd(_mm256_castps256_ps128(high))) +
-                       (_mm256_cvtps_pd(_mm256_extractf128_ps(low, 1)) +
-                        _mm256_cvtps_pd(_mm256_extractf128_ps(high, 1)));
-  return (sums[0] + sums[2]) + (sums[1] + sums[3]);
+  const Floats8 eight = low + high;
+  const __m256d four = _mm256_cvtps_pd(_mm256_castps256_ps128(eight)) +
+                       _mm256_cvtps_pd(_mm256_extractf128_ps(eight, 1));
+  const __m128d two =
+      _mm256_castpd256_pd128(four) + _mm256_extractf128_pd(four, 1);
+  return two[0] + two[1];
 }
 
-// The sums of what terms(at), an array of N, is for [begin, end).
+// The sums over [begin, end) of N terms each, which add(at, sums) adds to
+// `sums`, an array of N.
 template <int N, typename F>
-std::array<double, N> SumsInLanes(int64_t begin, int64_t end, F terms) {
+std::array<double, N> SumsInLanes(int64_t begin, int64_t end, F add) {
   std::array<double, N> totals = {};
   for (int64_t i = begin; i < end;) {
     const int64_t stop = std::min(i + kLaneBlock, end);
-    Floats8 lanes[N][2] = {};
+    std::array<Floats8, N> low = {}, high = {};
     for (; i + kLanes <= stop; i += kLanes) {
-      for (int half = 0; half < 2; ++half) {
-        const auto more = terms(At<Floats8>{i + half * kVector});
-        for (int n = 0; n < N; ++n) lanes[n][half] += more[n];
-      }
+      add(At<Floats8>{i}, low);
+      add(At<Floats8>{i + kVector}, high);
     }
-    if (i < stop) {  // Apart, so that `lanes` stay in registers.
+    if (i < stop) {  // Apart, so that `low` and `high` stay in registers.
       Floats8 tail[N][2] = {};
       for (int lane = 0; i < stop; ++i, ++lane) {
-        const auto more = terms(At<float>{i});
+        std::array<float, N> terms = {};
+        add(At<float>{i}, terms);
         for (int n = 0; n < N; ++n) {
-          tail[n][lane / kVector][lane % kVector] = more[n];
+          tail[n][lane / kVector][lane % kVector] = terms[n];
         }
       }
       for (int n = 0; n < N; ++n) {
-        for (int half = 0; half < 2; ++half) lanes[n][half] += tail[n][half];
+        low[n] += tail[n][0];
+        high[n] += tail[n][1];
       }
     }
-    for (int n = 0; n < N; ++n) {
-      totals[n] += SumOfLanes(lanes[n][0], lanes[n][1]);
-    }
+    for (int n = 0; n < N; ++n) totals[n] += SumOfLanes(low[n], high[n]);
   }
   return totals;
 }
@@ -103,7 +114,7 @@ std::array<double, N> SumsInLanes(int64_t begin, int64_t end, F terms) {
 template <typename F>
 double SumInLanes(int64_t begin, int64_t end, F term) {
   return SumsInLanes<1>(begin, end,
-                        [=](auto at) { return std::array{term(at)}; })[0];
+                        [=](auto at, auto& sums) { sums[0] += term(at); })[0];
 }
 
 }  // namespace sluice::kernels
