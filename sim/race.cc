@@ -12,6 +12,10 @@
 //   seed 1   both run to 2 * 5 = 10 s, or longer if neither is there by then.
 //   seed 2   the same; from here on the slower one is dropped if the paired
 //            interval says so.
+//   then     if one missed the target on seed 3, at 6 s, and the other on seed
+//            4, at 8 s, the one runs on seed 3 to 12 s. If it is there by then,
+//            it has a time on every seed, and the race is over; if not, the
+//            other one runs on seed 4 to 16 s.
 #include "sim/race.h"
 
 #include <algorithm>
@@ -76,7 +80,7 @@ void Race::Finish(const std::vector<Trial>& trials) {
   SLUICE_CHECK(!over_ && trials.size() == heat_.entrants.size());
   for (size_t i = 0; i < trials.size(); ++i) {
     auto& all = entrants_[heat_.entrants[i]].trials;
-    all.resize(heat_.seed + 1);
+    all.resize(std::max<size_t>(all.size(), heat_.seed + 1));
     all[heat_.seed] = trials[i];
   }
   if (heat_.seed == 0) DropWorseHalf();
@@ -94,6 +98,7 @@ void Race::Finish(const std::vector<Trial>& trials) {
     heat_ = {heat_.seed, horizon, std::move(longer)};
     return;
   }
+  if (runs_on_) return RunOn();
   if (heat_.seed == 0) DropNotReached();
   if (heat_.seed + 1 >= kSeedsToDrop) DropSlower();
   BeginSeed(heat_.seed + 1);
@@ -101,13 +106,34 @@ void Race::Finish(const std::vector<Trial>& trials) {
 
 void Race::BeginSeed(int seed) {
   std::vector<int> racing = Racing();
-  over_ = seed >= options_.seeds || racing.size() <= 1;
-  if (over_) return;
+  if (seed >= options_.seeds || racing.size() <= 1) return RunOn();
   double first = std::numeric_limits<double>::infinity();
   for (const int e : racing) {
     first = std::min(first, TimeOf(entrants_[e].trials[0]));
   }
   heat_ = {seed, kPatience * first, std::move(racing)};
+}
+
+void Race::RunOn() {
+  runs_on_ = true;
+  over_ = true;
+  std::optional<Heat> next;
+  for (const int e : Racing()) {
+    if (MeanTime(e).has_value()) return;
+    for (size_t s = 0; s < trials(e).size(); ++s) {
+      const Trial& trial = trials(e)[s];
+      if (trial.reached.has_value() || trial.over) continue;
+      const Heat heat = {static_cast<int>(s), kPatience * trial.horizon, {e}};
+      if (!next.has_value() || heat.horizon < next->horizon) {
+        next = heat;
+      } else if (heat.seed == next->seed && heat.horizon == next->horizon) {
+        next->entrants.push_back(e);
+      }
+    }
+  }
+  if (!next.has_value()) return;
+  heat_ = *std::move(next);
+  over_ = false;
 }
 
 void Race::DropWorseHalf() {
@@ -199,14 +225,19 @@ std::vector<int> Race::Ranking() const {
 
 std::string Race::Untried() const {
   if (over_) return "";
+  const size_t left = heat_.entrants.size();
   const std::string entrants =
-      absl::StrCat(heat_.entrants.size(), " choices at a rate");
+      absl::StrCat(left, left == 1 ? " choice" : " choices", " at a rate");
   if (heat_.seed == 0) {
     return absl::StrCat("the first seed beyond ",
                         trials(heat_.entrants[0]).empty()
                             ? 0
                             : trials(heat_.entrants[0])[0].horizon,
                         " s for ", entrants, ", and the further seeds");
+  }
+  if (runs_on_) {
+    return absl::StrCat("seed ", heat_.seed + 1, " beyond ",
+                        heat_.horizon / kPatience, " s for ", entrants);
   }
   return absl::StrCat("seeds ", heat_.seed + 1, " to ", options_.seeds, " for ",
                       entrants);

@@ -20,7 +20,9 @@ namespace sluice {
 // Further seeds: racing (Maron, Moore 1994; Birattari et al. 2002). The
 // remaining entrants run on one seed after the other, each to twice the time of
 // the first to reach the target there. From the third seed on, entrants that
-// are slower than the best are dropped.
+// are slower than the best are dropped. If each of the rest has then missed the
+// target on some seed, they run on where they missed it, to twice the horizon
+// and so on, until one has reached it on every seed.
 //
 // Slower, or a tie: all entrants meet the same seeds, which give them the same
 // initial weights and the same delays, draw for draw. So times are compared
@@ -124,10 +126,14 @@ class Race {
   void DropNotReached();
   void DropSlower();
   void BeginSeed(int seed);
+  // After the last seed: the next heat of those that missed the target, if it
+  // takes one.
+  void RunOn();
 
   Options options_;  // Constant after construction.
   std::vector<Entrant> entrants_;
   Heat heat_;
+  bool runs_on_ = false;  // All seeds have been run.
   bool over_ = false;
 };
 

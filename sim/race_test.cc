@@ -186,6 +186,45 @@ TEST(RaceTest, WhoMissesASeedHasNoMeanTimeAndDoesNotComeFirst) {
   EXPECT_EQ(ran.race.Ranking().front(), 1);
 }
 
+// ---- After the last seed ----
+
+// 1 s, but that each is late on a seed of its own: 0 at 9 s and 1 at 3 s.
+double LateOnce(int e, int seed) {
+  if (seed == 3 + e) return e == 0 ? 9 : 3;
+  return 1;
+}
+
+TEST(RaceTest, WhereAllMissedASeedTheyRunOnUntilOneHasReachedAll) {
+  const Ran ran =
+      RunRace({.entrants = 2, .seeds = 5, .first_horizon = 4}, LateOnce);
+  ASSERT_EQ(ran.heats.size(), 7);
+  EXPECT_EQ(ran.heats[5].seed, 3);
+  EXPECT_EQ(ran.heats[5].horizon, 4);
+  EXPECT_THAT(ran.heats[5].entrants, ElementsAre(0));
+  EXPECT_EQ(ran.heats[6].seed, 4);
+  EXPECT_THAT(ran.heats[6].entrants, ElementsAre(1));
+  EXPECT_EQ(ran.race.Ranking().front(), 1);
+  EXPECT_DOUBLE_EQ(*ran.race.MeanTime(1), std::pow(3, 0.2));
+  EXPECT_EQ(ran.race.MeanTime(0), std::nullopt);
+  EXPECT_EQ(ran.race.trials(0).size(), 5);
+}
+
+TEST(RaceTest, WhatHasEndedDoesNotRunOn) {
+  Race race({.entrants = 1, .seeds = 5, .first_horizon = 1});
+  race.Finish({TrialOf(0.5, *race.heat())});
+  EXPECT_EQ(race.heat(), nullptr);
+
+  Race both({.entrants = 2, .seeds = 2, .first_horizon = 1});
+  both.Finish({TrialOf(0.5, *both.heat()), TrialOf(0.5, *both.heat())});
+  Race::Trial over;
+  over.horizon = both.heat()->horizon;
+  over.error = 2;
+  over.over = true;
+  both.Finish({over, over});
+  EXPECT_EQ(both.heat(), nullptr);
+  EXPECT_EQ(both.MeanTime(0), std::nullopt);
+}
+
 // ---- What was not run ----
 
 TEST(RaceTest, SaysWhatWasNotRun) {
@@ -195,6 +234,10 @@ TEST(RaceTest, SaysWhatWasNotRun) {
               HasSubstr("the first seed"));
   EXPECT_EQ(RunRace(options, Noisy, 2).race.Untried(),
             "seeds 3 to 5 for 4 choices at a rate");
+  EXPECT_EQ(
+      RunRace({.entrants = 2, .seeds = 5, .first_horizon = 4}, LateOnce, 5)
+          .race.Untried(),
+      "seed 4 beyond 2 s for 1 choice at a rate");
 }
 
 TEST(RaceTest, HorizonsArePositiveAndGrowWithinASeed) {
