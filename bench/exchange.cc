@@ -18,6 +18,10 @@
 // times the quotient of the bytes. Their rates count the vector's bytes as
 // FP32.
 //
+// With --stream a minimal program takes turns too that moves the chunks over
+// one gRPC stream: what gRPC itself takes, of one worker and one shard, in
+// turn.
+//
 // With --shared-memory worker and shard map each other's memory, and calls say
 // only where floats lie. A minimal program that does so moves each float three
 // times: copied and checked, applied, copied away. Sluice has the same passes,
@@ -74,6 +78,7 @@ struct Options {
   bool tiny = false;
   bool untuned_malloc = false;
   bool tls = false;
+  bool stream = false;
   bool shared_memory = false;
   std::string beside;  // A program of another system. Empty: none.
   double round_trip_ms = 0;
@@ -234,8 +239,13 @@ void Compare(const ExchangePlan& plan, const Options& options, Report* report) {
   if (!options.beside.empty()) {
     sides.push_back(&other.emplace(plan, ProgramSide(options.beside)));
   }
+  std::optional<Side> stream;
+  if (options.stream && plan.workers == 1 && !plan.at_once) {
+    sides.push_back(&stream.emplace(plan, StreamSide()));
+  }
   MeasureInTurns(plan.floats * sizeof(float), options, sides);
   AddRows(plan, sluice, {"plain sockets", plain}, report);
+  if (stream) AddRows(plan, sluice, {"a gRPC stream", *stream}, report);
   if (!other) return;
   AddRows(plan, sluice,
           {std::filesystem::path(options.beside).filename(), *other}, report);
@@ -414,6 +424,7 @@ int main(int argc, char** argv) {
   app.add_flag("--tiny", options.tiny, "Small and few, for tests");
   app.add_flag("--tls", options.tls,
                "Over TLS, beside plain text and a gRPC stream over TLS");
+  app.add_flag("--stream", options.stream, "Beside a gRPC stream as well");
   app.add_flag("--shared-memory", options.shared_memory,
                "With memory that worker and shard share, beside gRPC and a "
                "minimal program over shared memory");

@@ -119,9 +119,11 @@ void RunWorker(const std::string& certificates, const ExchangePlan& plan,
   const TransportSecurity security = SecurityOf(certificates, TlsRole::kWorker);
   std::vector<float> gradient(plan.floats), weights(plan.floats);
   for (int64_t i = 0; i < plan.floats; ++i) gradient[i] = GradientAt(index, i);
+  const std::string address =
+      absl::StrCat("127.0.0.1:", control.Receive().number);
   grpc::GenericStub stub(grpc::CreateCustomChannel(
-      absl::StrCat("127.0.0.1:", control.Receive().number), security.ToLead(),
-      BulkChannelArguments(Window::kRoundTrip)));
+      address, security.ToLead(),
+      BulkChannelArguments(WindowTo(address, security.tls()))));
   grpc::CompletionQueue queue;
   grpc::ClientContext context;
   const auto stream = stub.PrepareCall(&context, "/bench/Exchange", &queue);

@@ -7,14 +7,13 @@
 
 namespace sluice::bench {
 
-// A minimal program for the same exchange over one gRPC stream with TLS, with
-// the certificates in `certificates` as `sluice certs` makes them, and
-// with the options of Sluice's own connections: the worker writes its gradient
-// in chunks, the shard applies each at once and answers when it has all of
-// them; then the worker asks for the weights and gets them in chunks, from
-// their place. Nothing is staged, checked, versioned or framed. One worker and
-// one shard, in turn.
-Bodies StreamSide(const std::string& certificates);
+// A minimal program for the same exchange over one gRPC stream, with the
+// options of Sluice's own connections and with its `certificates` (as for
+// SluiceSide): the worker writes its gradient in chunks, the shard applies each
+// at once and answers when it has all of them; then the worker asks for the
+// weights and gets them in chunks, from their place. Nothing is staged,
+// checked, versioned or framed. One worker and one shard, in turn.
+Bodies StreamSide(const std::string& certificates = "");
 
 }  // namespace sluice::bench
 
