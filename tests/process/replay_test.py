@@ -42,6 +42,17 @@ class ReplayTest(unittest.TestCase):
         # Three tensor parts on the two shards, for every tenth version.
         self.assertGreaterEqual(report["digests"], 100)
 
+    def test_a_run_whose_commits_end_other_tasks(self):
+        job = harness.write_job(harness.LINEAR_JOB)
+        run = harness.train(job, "--workers=3", *harness.sets(
+            ["sync.policy=K_SYNC", "sync.k=1", "stop.epochs=25",
+             "output.digest_every_updates=10"]))
+        report = self.same(run.dir)
+        # The Discards that follow a Commit at once take no digest away; the last
+        # may come when the log has ended.
+        self.assertGreaterEqual(report["digests"],
+                                3 * (report["version"] // 10 - 1))
+
     def test_a_k_batch_async_run_with_a_killed_worker(self):
         job = harness.write_job(harness.LINEAR_JOB.replace(
             "epochs: 2", "epochs: 100"))
