@@ -1,6 +1,8 @@
 #include "ps_server/coordinator/report/metrics_writer.h"
 
 #include <cstdint>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -57,9 +59,14 @@ MetricsWriter::MetricsWriter(std::string path, std::ofstream out)
     : path_(std::move(path)), out_(std::move(out)) {}
 
 absl::Status MetricsWriter::Write(const std::string& line) {
-  out_.clear();
+  std::error_code ignored;
+  const auto size = std::filesystem::file_size(path_, ignored);
   out_ << line << std::endl;
   if (out_) return absl::OkStatus();
+  // What has been written of the line must not stay before the next one.
+  out_.close();
+  std::filesystem::resize_file(path_, size, ignored);
+  out_.open(path_, std::ios::app);
   return absl::UnavailableError(absl::StrCat(path_, ": cannot be written"));
 }
 

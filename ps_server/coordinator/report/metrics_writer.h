@@ -29,8 +29,8 @@ class MetricsWriter {
   static absl::StatusOr<std::unique_ptr<MetricsWriter>> Create(
       const std::string& path);
 
-  // Appends `line` and a newline. After an error (kUnavailable, names the
-  // file) later lines are tried again.
+  // Appends `line` and a newline, or nothing. After an error (kUnavailable,
+  // names the file) later lines are tried again.
   absl::Status Write(const std::string& line);
 
  private:

@@ -1,5 +1,8 @@
 #include "ps_server/coordinator/report/metrics_writer.h"
 
+#include <sys/resource.h>
+
+#include <csignal>
 #include <fstream>
 #include <iterator>
 #include <limits>
@@ -178,6 +181,26 @@ TEST(RunSummaryTest, HoldsTheFinalEvaluationAndTheCounts) {
   EXPECT_EQ(summary["shards"], 2);
   EXPECT_EQ(summary["reason"], "5 epochs");
   EXPECT_EQ(summary["failure"], "");
+}
+
+// As on a disk that is full for a while.
+TEST(MetricsWriterTest, OfALineThatDoesNotFitNothingStays) {
+  const std::string path = testing::TempDir() + "/too_long.jsonl";
+  auto writer = MetricsWriter::Create(path);
+  ASSERT_TRUE(writer.ok()) << writer.status();
+  ASSERT_TRUE((*writer)->Write("first").ok());
+  std::signal(SIGXFSZ, SIG_IGN);
+  rlimit before;
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit small = {10, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  const absl::Status written = (*writer)->Write("a second line");
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  EXPECT_TRUE(absl::IsUnavailable(written)) << written;
+  EXPECT_TRUE((*writer)->Write("third").ok());
+  std::ifstream in(path);
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(in), {}),
+            "first\nthird\n");
 }
 
 TEST(RunSummaryTest, AVersionThatWasOnlySavedHasADigestAndNoLoss) {
