@@ -1,7 +1,10 @@
 #include "cli/launch/train_run.h"
 
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/file.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <fstream>
 #include <optional>
@@ -26,6 +29,7 @@
 #include "common/job_counts.h"
 #include "common/model_command.h"
 #include "common/run_id.h"
+#include "common/shared_memory.h"
 #include "common/status_macros.h"
 #include "common/tls/transport_security.h"
 #include "ps_server/resume.h"
@@ -230,7 +234,20 @@ void Report(const TrainRun& run, const std::string& run_dir,
 struct RunPlace {
   std::string dir;
   std::string id;
+  Descriptor claim;  // Of the folder.
 };
+
+// Two that resume a run at the same time would take each other's daemons for
+// their own. Whoever has this is the only one in the folder until its process
+// ends, however it ends.
+absl::StatusOr<Descriptor> ClaimFolder(const std::string& run_dir) {
+  Descriptor folder(open(run_dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (flock(folder.number(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) {
+    return folder;  // Also where it is not there, or its disk has no locks.
+  }
+  return absl::FailedPreconditionError(absl::StrCat(
+      run_dir, ": the run has not ended: another `sluice train` is at it"));
+}
 
 // Makes sure that the run in the folder can be resumed with `job`, and prints
 // from where. Removes the old addresses, so that nobody takes them for the new.
@@ -245,6 +262,7 @@ absl::StatusOr<RunPlace> Reopen(const ResolvedJob& job,
     return absl::FailedPreconditionError(absl::StrCat(
         run_dir, ": the run has not ended: its coordinator answers at ", lead));
   }
+  SLUICE_ASSIGN_OR_RETURN(Descriptor claim, ClaimFolder(run_dir));
   SLUICE_ASSIGN_OR_RETURN(const Resumption resumption,
                           FindResumption(job, run_dir, {.id = options.run_id}));
   for (const absl::Status& status : resumption.passed_over) {
@@ -256,9 +274,13 @@ absl::StatusOr<RunPlace> Reopen(const ResolvedJob& job,
     out << "; " << resumption.lost << " later tasks are lost";
   }
   out << "\n";
+  if (!job.job.has_checkpoint()) {
+    out << "the job has no `checkpoint`: nothing from here on can be resumed "
+           "from\n";
+  }
   SLUICE_RETURN_IF_ERROR(
       FileOperations().Remove(absl::StrCat(run_dir, "/addresses")));
-  return RunPlace{run_dir, resumption.run_id};
+  return RunPlace{run_dir, resumption.run_id, std::move(claim)};
 }
 
 // The folder of the run: a new one, or that of the run to resume.
@@ -278,6 +300,7 @@ absl::StatusOr<RunPlace> PlaceOf(const ResolvedJob& job,
         MakeRunFolder(options.run_dir.empty() ? job.job.output().run_dir()
                                               : options.run_dir,
                       job.job.name()));
+    SLUICE_ASSIGN_OR_RETURN(place.claim, ClaimFolder(place.dir));
   }
   if (place.id.empty()) place.id = options.run_id;
   if (place.id.empty()) place.id = DrawRunId(clock->Now());

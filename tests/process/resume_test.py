@@ -4,6 +4,7 @@ Under SYNC it ends with the bits of an undisturbed run, under the other
 policies with the same number of mini-batches."""
 
 import contextlib
+import fcntl
 import json
 import os
 import signal
@@ -113,6 +114,21 @@ class ResumeTest(unittest.TestCase):
         self.same_bits(harness.LINEAR_JOB, [
             *LONG, "schedule={ cosine { epochs: 20 } warmup_epochs: 10 }",
             "sync.local_steps=2", "checkpoint.every_updates=7"])
+
+    def test_only_one_at_a_time_is_at_work_in_a_folder(self):
+        job = harness.write_job(harness.LINEAR_JOB)
+        sets = harness.sets(LONG)
+        folder = self.killed(job, *sets)
+        at_work = os.open(folder, os.O_RDONLY)
+        try:
+            fcntl.flock(at_work, fcntl.LOCK_EX)
+            refused = resume(job, folder, *sets)
+        finally:
+            os.close(at_work)
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("another `sluice train` is at it", refused.stderr)
+        _, output = self.goes_on(job, folder, *harness.sets(LONG[:2]))
+        self.assertIn("the job has no `checkpoint`", output)
 
     def test_interrupted_twice_and_resumed_twice(self):
         job = harness.write_job(harness.LINEAR_JOB)
