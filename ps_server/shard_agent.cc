@@ -169,8 +169,7 @@ void ShardAgent::OnExecuted(int64_t number,
                             int64_t last, Version version) {
   if (outcome.ok()) {
     absl::MutexLock lock(&mu_);
-    // Digests are of this decision alone: no later answer brings them.
-    if (!answered_.End(number) && outcome->digests.empty()) return;
+    if (!answered_.End(number, !outcome->digests.empty())) return;
   }
   proto::ToCoordinator answer;
   answer.mutable_executed()->set_decision(last);

@@ -12,8 +12,9 @@ namespace sluice {
 
 // Which of the decisions under way on a shard it answers with Executed, which
 // speaks for all decisions up to its number: the last one before each Commit,
-// and the last of all. The others it stands for take next to no time, so that
-// nobody waits any longer for its answer.
+// the last of all, and any whose answer says something of its own. The others
+// it stands for take next to no time, so that nobody waits any longer for its
+// answer.
 //
 // Not thread-safe: call under the owner's lock.
 class AnsweredDecisions {
@@ -26,11 +27,12 @@ class AnsweredDecisions {
       ends_.back() = decision.number;
     }
   }
-  // Decision `number` has been executed: whether it is to be answered.
+  // Decision `number` has been executed: whether it is to be answered. `own`:
+  // the answer has what no later one brings, such as a version's digests.
   // REQUIRES: in the order of Begin.
-  bool End(int64_t number) {
+  bool End(int64_t number, bool own) {
     SLUICE_CHECK(!ends_.empty());
-    if (ends_.front() != number) return false;
+    if (ends_.front() != number) return own;
     ends_.pop_front();
     return true;
   }

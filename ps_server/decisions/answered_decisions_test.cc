@@ -19,7 +19,7 @@ class AnsweredDecisionsTest : public ::testing::Test {
   std::vector<int64_t> End() {
     std::vector<int64_t> answered;
     while (ended_ < begun_) {
-      if (decisions_.End(++ended_)) answered.push_back(ended_);
+      if (decisions_.End(++ended_, /*own=*/false)) answered.push_back(ended_);
     }
     return answered;
   }
@@ -43,6 +43,13 @@ TEST_F(AnsweredDecisionsTest, OneAnswerStandsForACommitAndItsDiscards) {
   EXPECT_THAT(End(), ElementsAre(3));
 }
 
+TEST_F(AnsweredDecisionsTest, WhatACommitHasToSayItSaysItself) {
+  BeginCommit();
+  BeginDiscard();
+  EXPECT_TRUE(decisions_.End(++ended_, /*own=*/true));
+  EXPECT_THAT(End(), ElementsAre(2)) << "nor does it answer for the Discard";
+}
+
 TEST_F(AnsweredDecisionsTest, NoAnswerWaitsForTheCommitAfterIt) {
   BeginDiscard();
   BeginDiscard();
@@ -55,7 +62,7 @@ TEST_F(AnsweredDecisionsTest, NoAnswerWaitsForTheCommitAfterIt) {
 TEST_F(AnsweredDecisionsTest, WhatComesDuringTheExecutionIsAnsweredWithIt) {
   BeginCommit();
   BeginDiscard();
-  EXPECT_FALSE(decisions_.End(++ended_));
+  EXPECT_FALSE(decisions_.End(++ended_, /*own=*/false));
   BeginDiscard();
   EXPECT_THAT(End(), ElementsAre(3));
   EXPECT_THAT(End(), IsEmpty());
