@@ -237,16 +237,17 @@ struct RunPlace {
   Descriptor claim;  // Of the folder.
 };
 
-// Two that resume a run at the same time would take each other's daemons for
-// their own. Whoever has this is the only one in the folder until its process
-// ends, however it ends.
+// A lock on the run's folder, which ends with the process, however that ends.
+// Without it two launchers that resume a run at the same moment take each
+// other's daemons for their own. kFailedPrecondition: another one holds it.
 absl::StatusOr<Descriptor> ClaimFolder(const std::string& run_dir) {
   Descriptor folder(open(run_dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (flock(folder.number(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) {
     return folder;  // Also where it is not there, or its disk has no locks.
   }
   return absl::FailedPreconditionError(absl::StrCat(
-      run_dir, ": the run has not ended: another `sluice train` is at it"));
+      run_dir,
+      ": the run has not ended: another `sluice train` is at work in it"));
 }
 
 // Makes sure that the run in the folder can be resumed with `job`, and prints

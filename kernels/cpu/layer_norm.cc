@@ -72,10 +72,10 @@ using Products = std::array<double, 3>;
 
 template <typename T>
 void AddProducts(T d, T g, std::array<T, 3>* sums) {
-  auto& [squares, slopes, products] = *sums;
-  squares = MulAdd(d, d, squares);
-  slopes += g;
-  products = MulAdd(g, d, products);
+  auto& [of_squares, of_g, of_products] = *sums;
+  of_squares = MulAdd(d, d, of_squares);
+  of_g += g;
+  of_products = MulAdd(g, d, of_products);
 }
 
 // Its deviation and line.

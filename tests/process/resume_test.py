@@ -126,7 +126,7 @@ class ResumeTest(unittest.TestCase):
         finally:
             os.close(at_work)
         self.assertEqual(refused.returncode, 2)
-        self.assertIn("another `sluice train` is at it", refused.stderr)
+        self.assertIn("another `sluice train` is at work in it", refused.stderr)
         _, output = self.goes_on(job, folder, *harness.sets(LONG[:2]))
         self.assertIn("the job has no `checkpoint`", output)
 
