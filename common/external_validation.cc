@@ -18,18 +18,20 @@ bool IsPrintable(const std::string& name) {
   return !name.empty() && name.size() <= 256;
 }
 
-// Floats of the tensor; at most a little more than kMostWeights.
+// Floats of the tensor, 0 if its shape is none; at most a little more than
+// kMostWeights.
 int64_t CheckShape(const std::string& path, const proto::ExternalTensor& tensor,
                    Checker* check) {
   int64_t floats = 1;
   for (int i = 0; i < tensor.shape_size(); ++i) {
     check->Between(absl::StrCat(path, ".shape[", i, "]"), tensor.shape(i),
                    int64_t{1}, kMostOfSide);
-    const bool valid = tensor.shape(i) >= 1 && tensor.shape(i) <= kMostOfSide;
-    if (valid && floats <= kMostWeights / tensor.shape(i)) {
-      floats *= tensor.shape(i);
+    if (tensor.shape(i) < 1 || tensor.shape(i) > kMostOfSide) {
+      floats = 0;
     } else {
-      floats = kMostWeights + 1;
+      floats = floats <= kMostWeights / tensor.shape(i)
+                   ? floats * tensor.shape(i)
+                   : kMostWeights + 1;
     }
   }
   return floats;

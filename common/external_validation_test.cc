@@ -156,14 +156,12 @@ INSTANTIATE_TEST_SUITE_P(
              "2147483648 shape: 64 } } }",
              "model.external.tensor: must have at most 68719476736 weights in "
              "all, has more up to tensor[5]"},
+        Case{"model { external { tensor { name: 'a' kind: BIAS shape: 5 "
+             "shape: 0 shape: 4 } } }",
+             "model.external.tensor[5].shape[1]: must be 1 to 2147483648, is "
+             "0"},
         Case{"data { external { train_samples: -1 } }",
              "data.external.train_samples: must be 1 or more, is -1"}));
-
-TEST(ExternalValidationTest, ASideIsAtLeastOne) {
-  EXPECT_EQ(Violations("model { external { tensor { name: 'a' kind: BIAS "
-                       "shape: 0 } } }")[0],
-            "model.external.tensor[5].shape[0]: must be 1 to 2147483648, is 0");
-}
 
 TEST(ExternalValidationTest, ModelAndDataAreExternalTogether) {
   EXPECT_THAT(Violations("data { linear_regression { features: 2 } }"),

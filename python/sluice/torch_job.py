@@ -28,7 +28,8 @@ def tensors_of(model: torch.nn.Module) -> list[ModelTensor]:
     """The model's trained parameters and the running statistics of its batch
     norms, in the order of its modules; a tied parameter once. What is frozen,
     and other buffers, each process has from the program. Raises ValueError
-    where one is not float32 in the CPU's memory."""
+    where one is empty or not float32 in the CPU's memory, and for statistics
+    that are no moving average."""
     found = []
     seen = set()
     for path, module in model.named_modules():
@@ -42,9 +43,10 @@ def tensors_of(model: torch.nn.Module) -> list[ModelTensor]:
             found.append(ModelTensor(prefix + name, tensor, kind))
         if not isinstance(module, BatchNorm) or module.running_mean is None:
             continue
-        if module.momentum is None:
-            raise ValueError(f"{path}: its momentum is None, a cumulative "
-                             "average; expected a number")
+        if module.momentum is None or not 0 < module.momentum <= 1:
+            raise ValueError(f"{path}: its momentum is {module.momentum}, "
+                             "expected a number above 0 and at most 1 (None is "
+                             "a cumulative average)")
         for name in ("running_mean", "running_var"):
             found.append(ModelTensor(prefix + name, getattr(module, name),
                                      "STATISTIC", module.momentum))
@@ -52,6 +54,10 @@ def tensors_of(model: torch.nn.Module) -> list[ModelTensor]:
         if one.tensor.dtype != torch.float32 or one.tensor.is_cuda:
             raise ValueError(f"{one.name} is {one.tensor.dtype} on "
                              f"{one.tensor.device}, expected float32 on cpu")
+        if one.tensor.numel() == 0:
+            raise ValueError(f"{one.name} has the shape "
+                             f"{list(one.tensor.shape)}, expected at least one "
+                             "number")
     return found
 
 

@@ -6,6 +6,7 @@ import array
 import os
 import sys
 import unittest
+import warnings
 
 import harness
 
@@ -313,6 +314,19 @@ class TorchOptimizerTest(unittest.TestCase):
             with self.assertRaisesRegex((sluice.torch.MisuseError, ValueError),
                                         said or "float64 on cpu, expected"):
                 sluice.torch.Optimizer(other, worker=worker)
+
+    def test_a_model_that_no_job_can_have_is_refused_by_name(self):
+        for module, said in [
+                (nn.BatchNorm1d(2, momentum=0), r"bn: its momentum is 0, expected"),
+                (nn.BatchNorm1d(2, momentum=None), "bn: its momentum is None"),
+                (nn.Linear(0, 2), r"bn.weight has the shape \[2, 0\], expected")]:
+            model = nn.Sequential()
+            with warnings.catch_warnings(action="ignore"):  # Of an empty tensor.
+                model.add_module("bn", module)
+            folder = harness.scratch()
+            with self.assertRaisesRegex(ValueError, said):
+                sluice.torch.init(model, folder, train_samples=8)
+            self.assertEqual(list(folder.iterdir()), [])
 
     def test_step_is_called_once_for_each_mini_batch(self):
         _, opt, _ = model_and_optimizer(FakeTask(0), FakeTask(1))
