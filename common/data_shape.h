@@ -26,6 +26,12 @@ struct DataShape {
   // Inputs are whole numbers below this; 0: real numbers.
   int64_t vocabulary = 0;
 
+  // Numbers in the inputs of a sample.
+  int64_t inputs() const {
+    int64_t product = 1;
+    for (const int64_t extent : input_shape) product *= extent;
+    return product;
+  }
   // Mini-batches of an epoch under DYNAMIC sharding; the last one may be short.
   int64_t BatchesPerEpoch(int batch_size) const {
     return (train_samples + batch_size - 1) / batch_size;

@@ -21,14 +21,15 @@ class Download {
   virtual ~Download() = default;
 
   // Begins to bring `bytes` from `device` as the operations called so far leave
-  // them; later ones must not write there until the part was taken. The parts
-  // since all were taken have at most PrepareDownload's bytes together.
-  virtual absl::Status Begin(const void* device, int64_t bytes) = 0;
-  // Writes the oldest part that was begun and not taken to `host`, and returns
-  // true; false where it is still under way, unless it is to `wait`.
+  // them; later ones must not write there until the part was taken. Until then
+  // `host` may hold anything. The parts since all were taken have at most
+  // PrepareDownload's bytes together. kResourceExhausted as Allocate.
+  virtual absl::Status Begin(const void* device, void* host, int64_t bytes) = 0;
+  // Takes the oldest part that was begun and not taken: returns true when its
+  // `host` holds it; false where it is still under way, unless it is to `wait`.
   // REQUIRES: there is one.
-  virtual absl::StatusOr<bool> Take(void* host, bool wait) = 0;
-  // Waits for what is under way, and forgets it.
+  virtual absl::StatusOr<bool> Take(bool wait) = 0;
+  // Waits for what is under way, and forgets it: nothing is written any more.
   virtual absl::Status Drop() = 0;
 };
 
@@ -45,8 +46,18 @@ class Upload {
   // done: they may still use what it overwrites.
   virtual absl::Status Begin() = 0;
   // Operations called from now on find the bytes at `device`; those called
-  // since Begin do not use it. `host` may change when it returns.
+  // since Begin do not use it. `host` may change when it returns; registered
+  // memory, when one of these operations has been waited for.
   virtual absl::Status Send(const void* host, void* device, int64_t bytes) = 0;
+};
+
+// Memory of the host which the device reads and writes by itself, as long as
+// this exists: what is uploaded from it and downloaded to it is not copied by
+// the host's processor. It must not outlive its device, nor that memory.
+class Registration {
+ public:
+  // Waits for what is under way.
+  virtual ~Registration() = default;
 };
 
 // Operations that were recorded, to be run again with the arrays they had, and
@@ -77,9 +88,11 @@ class Accelerator : public Device {
   virtual absl::Status CopyToHost(const void* device, void* host,
                                   int64_t bytes) = 0;
   virtual absl::StatusOr<std::unique_ptr<Upload>> PrepareUpload() = 0;
-  // For parts of up to `bytes` together. kResourceExhausted as Allocate.
+  // For parts of up to `bytes` together.
   virtual absl::StatusOr<std::unique_ptr<Download>> PrepareDownload(
       int64_t bytes) = 0;
+  // nullptr where the system refuses: then these bytes travel as any others.
+  virtual std::unique_ptr<Registration> Register(void* host, int64_t bytes) = 0;
   // Waits until all operations are done and reports their errors.
   virtual absl::Status Synchronize() = 0;
   // To be called between the layers of a pass: waits while more than the last

@@ -45,6 +45,7 @@ NativeGradient::Options JobNativeGradient(const ResolvedJob& resolved) {
   options.sampling = JobSampling(resolved);
   options.micro_batch = JobMicroBatch(resolved);
   options.parameters = resolved.layout.size();
+  options.inputs = resolved.data.inputs();
   options.clip_norm = resolved.job.worker().clip_norm();
   options.batches_per_round = int64_t{resolved.job.sync().local_steps()} *
                               resolved.job.cluster().workers();

@@ -34,6 +34,16 @@ NativeGradient::NativeGradient(Options options, const DataSource* data,
       likely_(options_.sampling, options_.batches_per_round),
       computed_(options_.passes_at_once) {
   SLUICE_CHECK(options_.micro_batch >= 1);
+  for (Read& part : computed_) MakeRoom(&part);
+  MakeRoom(&ahead_);
+}
+
+void NativeGradient::MakeRoom(Read* part) {
+  std::vector<float>& inputs = part->batch.inputs;
+  inputs.reserve(
+      options_.inputs *
+      std::min<int64_t>(options_.micro_batch, options_.sampling.batch_size));
+  Registered({inputs.data(), inputs.capacity()}, &part->registered);
 }
 
 const SharedMemory* NativeGradient::SharedGradient() {
@@ -50,7 +60,8 @@ const SharedMemory* NativeGradient::SharedGradient() {
 
 absl::Span<float> NativeGradient::Gradient() {
   const SharedMemory* const shared = SharedGradient();
-  return shared == nullptr ? Sized(&gradient_) : shared->As<float>();
+  return Registered(shared == nullptr ? Sized(&gradient_) : shared->As<float>(),
+                    &gradient_registered_);
 }
 
 absl::StatusOr<OrRestarted<Model::Result>> NativeGradient::Compute(

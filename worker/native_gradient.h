@@ -2,6 +2,7 @@
 #define SLUICE_WORKER_NATIVE_GRADIENT_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "common/ids.h"
 #include "common/shared_memory.h"
+#include "kernels/accelerator.h"
 #include "worker/cancel_token.h"
 #include "worker/data/augmentation.h"
 #include "worker/data/batch_samples.h"
@@ -50,6 +52,7 @@ class NativeGradient final : public TaskGradient {
     std::optional<Augmentation> augmentation;
     double clip_norm = 0;    // Largest norm of a mini-batch's gradient; 0: any.
     int64_t parameters = 0;  // Floats of Weights and Gradient.
+    int64_t inputs = 0;      // Floats of a sample's.
     // Parts whose samples stay while the model computes, at least 1.
     int passes_at_once = 1;
     // Mini-batches that all workers are given in turn.
@@ -61,7 +64,7 @@ class NativeGradient final : public TaskGradient {
   ~NativeGradient() override { AwaitReading(); }
 
   absl::Span<float> Weights(int which) override {
-    return Sized(&weights_[which]);
+    return Registered(Sized(&weights_[which]), &weights_registered_[which]);
   }
   absl::Span<float> Gradient() override;
   const SharedMemory* SharedGradient() override;
@@ -83,6 +86,8 @@ class NativeGradient final : public TaskGradient {
     Batch batch;
     float share = 1;
     bool last = true;
+    // Of the inputs' memory.
+    std::unique_ptr<kernels::Registration> registered;
     Model::Part part() const {
       return {.batch = &batch, .share = share, .last = last};
     }
@@ -92,6 +97,15 @@ class NativeGradient final : public TaskGradient {
     vector->resize(options_.parameters);
     return absl::MakeSpan(*vector);
   }
+  // `memory`, made known to the model's device.
+  absl::Span<float> Registered(
+      absl::Span<float> memory,
+      std::unique_ptr<kernels::Registration>* registered) {
+    if (*registered == nullptr) *registered = model_.Register(memory);
+    return memory;
+  }
+  // Memory for the largest part, which stays where it is.
+  void MakeRoom(Read* part);
   // The part that was read; if one follows, or is likely to, it begins to be.
   absl::StatusOr<Model::Part> Next();
   // Reads part after part of `batches_` into `ahead_`.
@@ -110,6 +124,8 @@ class NativeGradient final : public TaskGradient {
   // One of these two, then.
   std::optional<SharedMemory> shared_gradient_;
   std::vector<float> gradient_;
+  std::unique_ptr<kernels::Registration> weights_registered_[2],
+      gradient_registered_;
 
   // Written by each call before they are read. While `reading_` runs only it
   // touches what is behind `computed_`.

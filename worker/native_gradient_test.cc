@@ -147,6 +147,32 @@ TEST_F(NativeGradientTest, ItIsFinalDuringTheLastBackwardPassOnly) {
   EXPECT_THAT(at_half, ElementsAre(6.5, 7.5));
 }
 
+// A device may know it.
+TEST_F(NativeGradientTest, TheMemoryOfInputsStaysWhereItIs) {
+  class Watched : public DataSource {
+   public:
+    explicit Watched(const DataSource* source) : source_(*source) {}
+    int64_t size() const override { return source_.size(); }
+    absl::Status Gather(absl::Span<const int64_t> indices,
+                        Batch* batch) const override {
+      const float* const before = batch->inputs.data();
+      SLUICE_RETURN_IF_ERROR(source_.Gather(indices, batch));
+      EXPECT_EQ(batch->inputs.data(), before);
+      return absl::OkStatus();
+    }
+
+   private:
+    const DataSource& source_;
+  };
+  const Watched watched(&data_);
+  NativeGradient::Options options = InOrder(5);
+  options.inputs = 1;
+  NativeGradient compute(options, &watched, model_.get());
+  // Parts of 2, 5 and 3.
+  ASSERT_TRUE(Compute(&compute, {.first = BatchId(1), .count = 4}).ok());
+  EXPECT_EQ(model_->passes.size(), 1 + 2 + 1 + 2);
+}
+
 TEST_F(NativeGradientTest, PassesAreTold) {
   ASSERT_TRUE(Compute(4, 0).ok());
   progress_.End();

@@ -123,8 +123,8 @@ void Write(const std::string& path, const std::vector<T>& values) {
 
 class OneWorker {
  public:
-  OneWorker(ResolvedJob job, const ModelOptions& options)
-      : job_(std::move(job)), options_(options) {}
+  OneWorker(ResolvedJob job, const ModelOptions& options, bool registers)
+      : job_(std::move(job)), options_(options), registers_(registers) {}
 
   absl::Status Prepare();
   // Writes weights, inputs and labels of one mini-batch, and its gradient, into
@@ -138,12 +138,14 @@ class OneWorker {
  private:
   const ResolvedJob job_;
   const ModelOptions options_;
+  const bool registers_;  // Memory with the device, as a worker does.
   std::unique_ptr<kernels::Device> device_;
   std::unique_ptr<Model> model_;
   std::unique_ptr<DataSource> data_;
   std::optional<NativeGradient> task_gradient_;
   Batch batch_;
   std::vector<float> weights_, velocity_, gradient_;
+  std::vector<std::unique_ptr<kernels::Registration>> registrations_;
   BatchId next_{0};
 };
 
@@ -167,6 +169,10 @@ absl::Status OneWorker::Prepare() {
   }
   velocity_.resize(weights_.size());
   gradient_.resize(weights_.size());
+  if (!registers_) return absl::OkStatus();
+  for (std::vector<float>* memory : {&weights_, &gradient_, &batch_.inputs}) {
+    registrations_.push_back(model_->Register(absl::MakeSpan(*memory)));
+  }
   return absl::OkStatus();
 }
 
@@ -242,8 +248,8 @@ absl::StatusOr<std::string> Rates(double seconds, F step) {
 }
 
 absl::Status Serve(const ResolvedJob& job, const ModelOptions& options,
-                   const std::string& folder) {
-  OneWorker worker(job, options);
+                   bool registers, const std::string& folder) {
+  OneWorker worker(job, options, registers);
   SLUICE_RETURN_IF_ERROR(worker.Prepare());
   SLUICE_ASSIGN_OR_RETURN(const nlohmann::json about, worker.Describe(folder));
   std::cout << about.dump() << std::endl;
@@ -273,10 +279,14 @@ int main(int argc, char** argv) {
   bool uncaptured = false;
   app.add_flag("--uncaptured", uncaptured,
                "launch every kernel of a GPU by itself, without CUDA graphs");
+  bool unregistered = false;
+  app.add_flag("--unregistered", unregistered,
+               "copy through pinned memory what the device could read itself");
   CLI11_PARSE(app, argc, argv);
   const auto job = sluice::LoadJob(path, overrides);
   const absl::Status status =
-      job.ok() ? sluice::bench::Serve(*job, {.records = !uncaptured}, folder)
+      job.ok() ? sluice::bench::Serve(*job, {.records = !uncaptured},
+                                      !unregistered, folder)
                : job.status();
   if (!status.ok()) {
     std::fprintf(stderr, "%s\n", std::string(status.message()).c_str());

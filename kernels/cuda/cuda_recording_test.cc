@@ -113,7 +113,8 @@ TEST_P(CudaRecordingTest, WhatWaitsOrAllocatesIsRefusedAndLeavesTheDeviceWell) {
         refused([&] { return gpu().CopyToDevice(&number, work.x.data(), 4); }));
     EXPECT_TRUE(refused([&] { return gpu().Pace(1); }));
     EXPECT_TRUE(refused([&] { return upload->Begin(); }));
-    EXPECT_TRUE(refused([&] { return download->Begin(work.y.data(), 4); }));
+    EXPECT_TRUE(
+        refused([&] { return download->Begin(work.y.data(), &number, 4); }));
   }
   ASSERT_TRUE(work.Run().ok());
   EXPECT_TRUE(SameBits(work.y.Read(), want));

@@ -69,6 +69,31 @@ TEST_F(EmulatedGpuTest, AnUploadComesBeforeOperationsThatShouldNotUseIt) {
   EXPECT_THAT(y.Read(), ElementsAre(20, 40, 60));
 }
 
+TEST_F(EmulatedGpuTest, RegisteredMemoryIsReadWhenOperationsNeedIt) {
+  const auto x = OnDevice<float>::Unwritten(gpu_.get(), 3);
+  const auto y = OnDevice<float>::Unwritten(gpu_.get(), 3);
+  std::vector<float> sent = {1, 2, 3};
+  const auto registered = gpu_->Register(sent.data(), 3 * sizeof(float));
+  const auto upload = *gpu_->PrepareUpload();
+  ASSERT_TRUE(upload->Begin().ok());
+  ASSERT_TRUE(upload->Send(sent.data(), x.data(), 3 * sizeof(float)).ok());
+  ASSERT_TRUE(Double(x.data(), y.data()).ok());
+  sent = {10, 20, 30};  // Too early.
+  EXPECT_THAT(y.Read(), ElementsAre(20, 40, 60));
+}
+
+TEST_F(EmulatedGpuTest, RegisteredMemoryHoldsAnythingUntilItsPartIsTaken) {
+  const OnDevice<float> x(gpu_.get(), {1, 2, 3});
+  std::vector<float> brought = {7, 7, 7, 7};
+  const auto registered = gpu_->Register(brought.data(), 4 * sizeof(float));
+  const auto download = *gpu_->PrepareDownload(3 * sizeof(float));
+  ASSERT_TRUE(
+      download->Begin(x.data(), brought.data(), 3 * sizeof(float)).ok());
+  EXPECT_TRUE(std::isnan(brought[0]));
+  EXPECT_TRUE(*download->Take(/*wait=*/true));
+  EXPECT_THAT(brought, ElementsAre(1, 2, 3, 7));
+}
+
 TEST_F(EmulatedGpuTest, ThePointerOfAHostsArrayIsRefused) {
   const OnDevice<float> x(gpu_.get(), {1, 2, 3});
   std::vector<float> host(64);
@@ -82,7 +107,7 @@ TEST_F(EmulatedGpuTest, ThePointerOfAHostsArrayIsRefused) {
   const auto upload = *gpu_->PrepareUpload();
   refused(upload->Send(host.data(), host.data() + 8, 4));
   const auto download = *gpu_->PrepareDownload(16);
-  refused(download->Begin(host.data(), 4));
+  refused(download->Begin(host.data(), host.data() + 8, 4));
   // A library and a kernel.
   const auto dense = *gpu_->Prepare(DenseShape{3, 1, true}, 1);
   refused(dense->Forward(1, x.data(), host.data(), x.data(), x.data()));

@@ -248,6 +248,16 @@ absl::StatusOr<Model::Result> Model::ComputeGradient(
   return std::get<Result>(computed);  // Nothing restarts in place.
 }
 
+std::unique_ptr<kernels::Registration> Model::Register(
+    absl::Span<float> memory) {
+  kernels::Accelerator* const accelerator = device_->accelerator();
+  if (accelerator == nullptr || memory.empty()) return nullptr;
+  device_->EnterThread();
+  return accelerator->Register(memory.data(),
+                               static_cast<int64_t>(memory.size()) *
+                                   static_cast<int64_t>(sizeof(float)));
+}
+
 absl::StatusOr<Model::Result> Model::Evaluate(
     const std::function<const Batch*()>& next,
     absl::Span<const float> weights) {

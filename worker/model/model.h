@@ -16,7 +16,7 @@
 #include "common/logged_values.h"
 #include "common/parameter_layout.h"
 #include "common/resolved_job.h"
-#include "kernels/device.h"
+#include "kernels/accelerator.h"
 #include "worker/cancel_token.h"
 #include "worker/data/data_source.h"
 #include "worker/flow.h"
@@ -173,6 +173,13 @@ class Model {
                                          absl::Span<const float> weights,
                                          absl::Span<float> gradient,
                                          const CancelToken& cancel);
+
+  // While what it returns exists, a device with memory of its own copies from
+  // and to `memory` without the host's processor: for weights, gradients and
+  // inputs that lie there for many calls. nullptr: there is nothing to gain.
+  // Weights and inputs must then stay until the call that they are given to has
+  // returned, and may change after one that failed.
+  std::unique_ptr<kernels::Registration> Register(absl::Span<float> memory);
 
   // Forward only, with the running statistics in `weights` and no dropout, of
   // the batches that `next` returns until it returns nullptr. Each stays until

@@ -218,12 +218,12 @@ class CountingDevice : public SeparateMemoryDevice {
     CountingDownload(CountingDevice* counts,
                      std::unique_ptr<kernels::Download> download)
         : counts_(*counts), download_(std::move(download)) {}
-    absl::Status Begin(const void* device, int64_t bytes) override {
+    absl::Status Begin(const void* device, void* host, int64_t bytes) override {
       counts_.downloaded += bytes;
-      return download_->Begin(device, bytes);
+      return download_->Begin(device, host, bytes);
     }
-    absl::StatusOr<bool> Take(void* host, bool wait) override {
-      return download_->Take(host, wait);
+    absl::StatusOr<bool> Take(bool wait) override {
+      return download_->Take(wait);
     }
     absl::Status Drop() override { return download_->Drop(); }
 

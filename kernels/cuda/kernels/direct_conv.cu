@@ -119,6 +119,20 @@ struct ConvWeightGradient {
   }
 };
 
+// flipped[i][o][...]
+struct FlippedFilter {
+  int32_t inputs, outputs, area;  // Of the convolution; of a filter's plane.
+  const float* w;
+  float* flipped;
+
+  SLUICE_HOST_DEVICE void operator()(uint32_t index) const {
+    const auto at = static_cast<int32_t>(index);
+    const int32_t k = at % area, o = at / area % outputs;
+    const int32_t i = at / area / outputs;
+    flipped[at] = w[(o * inputs + i) * area + area - 1 - k];
+  }
+};
+
 }  // namespace
 
 int DirectConvForward(Stream stream, const Conv2dShape& shape, int64_t samples,
@@ -140,6 +154,16 @@ int DirectConvWeightGradient(Stream stream, const Conv2dShape& shape,
   return ForEach(stream, static_cast<uint32_t>(shape.weight_size()),
                  ConvWeightGradient{ConvSizes(shape),
                                     static_cast<int32_t>(samples), x, dy, dw});
+}
+
+int FlipFilters(Stream stream, const Conv2dShape& shape, const float* w,
+                float* flipped) {
+  return ForEach(
+      stream, static_cast<uint32_t>(shape.weight_size()),
+      FlippedFilter{static_cast<int32_t>(shape.inputs),
+                    static_cast<int32_t>(shape.outputs),
+                    static_cast<int32_t>(shape.kernel * shape.kernel), w,
+                    flipped});
 }
 
 }  // namespace sluice::kernels::cuda

@@ -147,6 +147,12 @@ int DirectConvWeightGradient(Stream stream, const Conv2dShape& shape,
                              int64_t samples, const float* x, const float* dy,
                              float* dw);
 
+// The filters (inputs, outputs, kernel, kernel) whose convolution with stride 1
+// makes dx of dy: flipped[i][o] is w[o][i] turned by 180 degrees. Both are
+// floats and do not overlap.
+int FlipFilters(Stream stream, const Conv2dShape& shape, const float* w,
+                float* flipped);
+
 // ---- Embedding: embedding.cu
 
 int EmbeddingForward(Stream stream, Precision precision,

@@ -1,5 +1,7 @@
 // Copies between the host and a GPU: both ways in the stream of the operations
-// (Staging), and beside them in streams of their own.
+// (Staging), and beside them in streams of their own. The GPU's engine moves
+// bytes from and to pinned memory only: what is registered is that; all else is
+// copied to pinned memory and from it by the thread that asks.
 #include <algorithm>
 #include <cstring>
 #include <deque>
@@ -17,7 +19,45 @@ namespace {
 // (about 160 us over PCIe 4), small enough to stay in the processor's cache.
 constexpr int64_t kPieceBytes = 4 << 20;
 
+bool IsPinned(const void* host, int64_t bytes) {
+  if (bytes == 0) return false;
+  const auto* const first = static_cast<const char*>(host);
+  for (const char* byte : {first, first + bytes - 1}) {
+    cudaPointerAttributes attributes;
+    if (cudaPointerGetAttributes(&attributes, byte) != cudaSuccess) {
+      cudaGetLastError();  // Later calls are well.
+      return false;
+    }
+    if (attributes.type != cudaMemoryTypeHost) return false;
+  }
+  return true;
+}
+
+class CudaRegistration : public Registration {
+ public:
+  CudaRegistration(void* host, int gpu) : host_(host), gpu_(gpu) {}
+  ~CudaRegistration() override {
+    cudaSetDevice(gpu_);
+    cudaDeviceSynchronize();
+    cudaHostUnregister(host_);
+  }
+
+ private:
+  void* const host_;
+  const int gpu_;
+};
+
 }  // namespace
+
+absl::StatusOr<std::unique_ptr<Registration>> RegisterWithCuda(void* host,
+                                                               int64_t bytes,
+                                                               int gpu) {
+  const cudaError_t error =
+      cudaHostRegister(host, bytes, cudaHostRegisterDefault);
+  if (error != cudaSuccess) cudaGetLastError();  // It is reported here.
+  SLUICE_RETURN_IF_ERROR(CudaStatus(error, "cudaHostRegister"));
+  return std::make_unique<CudaRegistration>(host, gpu);
+}
 
 absl::StatusOr<std::unique_ptr<Staging>> Staging::Create(cudaStream_t stream) {
   auto staging = std::unique_ptr<Staging>(new Staging(stream));
@@ -111,7 +151,12 @@ class CudaUpload : public Upload {
 
   absl::Status Begin() override { return Wait(compute_, stream_); }
   absl::Status Send(const void* host, void* device, int64_t bytes) override {
-    SLUICE_RETURN_IF_ERROR(staging_->ToDevice(host, device, bytes));
+    SLUICE_RETURN_IF_ERROR(
+        IsPinned(host, bytes)
+            ? CudaStatus(cudaMemcpyAsync(device, host, bytes,
+                                         cudaMemcpyHostToDevice, stream_),
+                         "copy to the device")
+            : staging_->ToDevice(host, device, bytes));
     return Wait(stream_, compute_);
   }
 
@@ -160,9 +205,10 @@ namespace {
 //   copies              part 3    part 2    part 1
 //   host                Take: no  Take: part 3
 //
-// A copy beside others needs pinned memory. memory_ has room for a whole
-// vector, so a part never waits for room: parts lie in it one behind the other,
-// and the first one after all were taken lies at its beginning again.
+// A copy beside others needs pinned memory. For parts whose own is not, memory_
+// has room for a whole vector, so a part never waits for room: parts lie in it
+// one behind the other, and the first one after all were taken lies at its
+// beginning again.
 class CudaDownload : public Download {
  public:
   CudaDownload(cudaStream_t compute, int64_t bytes)
@@ -178,8 +224,8 @@ class CudaDownload : public Download {
 
   absl::Status Open();
 
-  absl::Status Begin(const void* device, int64_t bytes) override;
-  absl::StatusOr<bool> Take(void* host, bool wait) override;
+  absl::Status Begin(const void* device, void* host, int64_t bytes) override;
+  absl::StatusOr<bool> Take(bool wait) override;
   absl::Status Drop() override {
     for (const Part& part : parts_) idle_.push_back(part.moved);
     parts_.clear();
@@ -188,17 +234,20 @@ class CudaDownload : public Download {
 
  private:
   struct Part {
-    int64_t at;  // In `memory_`.
+    int64_t at;  // In `memory_`, unless it is pinned.
     int64_t bytes;
+    void* host;
+    bool pinned;
     cudaEvent_t moved;
   };
 
   absl::StatusOr<cudaEvent_t> NewEvent();
+  absl::Status AllocateMemory();
 
   const cudaStream_t compute_;
   const int64_t bytes_;
   cudaStream_t stream_ = nullptr;
-  char* memory_ = nullptr;  // Pinned.
+  char* memory_ = nullptr;  // Pinned; nullptr until a part needs it.
   std::vector<cudaEvent_t> events_;
   cudaEvent_t computed_ = nullptr;  // Of `events_`, as all here.
 
@@ -220,6 +269,10 @@ absl::Status CudaDownload::Open() {
       CudaStatus(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking),
                  "cudaStreamCreate"));
   SLUICE_ASSIGN_OR_RETURN(computed_, NewEvent());
+  return absl::OkStatus();
+}
+
+absl::Status CudaDownload::AllocateMemory() {
   const cudaError_t error = cudaMallocHost(reinterpret_cast<void**>(&memory_),
                                            std::max<int64_t>(bytes_, 1));
   if (error == cudaErrorMemoryAllocation) {
@@ -230,12 +283,20 @@ absl::Status CudaDownload::Open() {
   return CudaStatus(error, absl::StrCat("pinned memory of ", bytes_, " bytes"));
 }
 
-absl::Status CudaDownload::Begin(const void* device, int64_t bytes) {
+absl::Status CudaDownload::Begin(const void* device, void* host,
+                                 int64_t bytes) {
   // One behind the other, from the beginning again when all were taken.
   const int64_t at =
       parts_.empty() ? 0 : parts_.back().at + parts_.back().bytes;
   SLUICE_CHECK(at + bytes <= bytes_);
-  Part part = {.at = at, .bytes = bytes, .moved = nullptr};
+  Part part = {.at = at,
+               .bytes = bytes,
+               .host = host,
+               .pinned = IsPinned(host, bytes),
+               .moved = nullptr};
+  if (!part.pinned && memory_ == nullptr) {
+    SLUICE_RETURN_IF_ERROR(AllocateMemory());
+  }
   if (idle_.empty()) {
     SLUICE_ASSIGN_OR_RETURN(part.moved, NewEvent());
   } else {
@@ -247,20 +308,22 @@ absl::Status CudaDownload::Begin(const void* device, int64_t bytes) {
   SLUICE_RETURN_IF_ERROR(CudaStatus(cudaStreamWaitEvent(stream_, computed_, 0),
                                     "cudaStreamWaitEvent"));
   SLUICE_RETURN_IF_ERROR(
-      CudaStatus(cudaMemcpyAsync(memory_ + at, device, bytes,
-                                 cudaMemcpyDeviceToHost, stream_),
+      CudaStatus(cudaMemcpyAsync(part.pinned ? host : memory_ + at, device,
+                                 bytes, cudaMemcpyDeviceToHost, stream_),
                  "copy to the host"));
   parts_.push_back(part);
   return CudaStatus(cudaEventRecord(part.moved, stream_), "cudaEventRecord");
 }
 
-absl::StatusOr<bool> CudaDownload::Take(void* host, bool wait) {
+absl::StatusOr<bool> CudaDownload::Take(bool wait) {
   const Part part = parts_.front();
   const cudaError_t error =
       wait ? cudaEventSynchronize(part.moved) : cudaEventQuery(part.moved);
   if (error == cudaErrorNotReady) return false;
   SLUICE_RETURN_IF_ERROR(CudaStatus(error, "copy to the host"));
-  if (part.bytes > 0) std::memcpy(host, memory_ + part.at, part.bytes);
+  if (!part.pinned && part.bytes > 0) {
+    std::memcpy(part.host, memory_ + part.at, part.bytes);
+  }
   idle_.push_back(part.moved);
   parts_.pop_front();
   return true;

@@ -79,6 +79,14 @@ class CudaGpu : public GpuDevice {
     SLUICE_RETURN_IF_ERROR(entered_);
     return MakeCudaDownload(stream_, bytes);
   }
+  std::unique_ptr<Registration> Register(void* host, int64_t bytes) override {
+    auto registered =
+        entered_.ok() ? RegisterWithCuda(host, bytes, index_) : entered_;
+    if (registered.ok()) return *std::move(registered);
+    FellBack(absl::StrCat("memory of ", bytes, " bytes of the host"),
+             "copied by the host", registered.status());
+    return nullptr;
+  }
   absl::Status Synchronize() override {
     SLUICE_RETURN_IF_ERROR(entered_);
     return CudaStatus(cudaStreamSynchronize(stream_),

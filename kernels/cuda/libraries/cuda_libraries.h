@@ -63,14 +63,19 @@ class Staging {
   unsigned turn_ = 0;
 };
 
-// An upload through pinned pieces of its own, in a stream of its own that
-// `compute` waits for, so that the GPU's copy engine works beside its kernels.
-// `compute` must outlive it.
+// As Accelerator::Register, of GPU number `gpu`.
+absl::StatusOr<std::unique_ptr<Registration>> RegisterWithCuda(void* host,
+                                                               int64_t bytes,
+                                                               int gpu);
+
+// An upload in a stream of its own that `compute` waits for, so that the GPU's
+// copy engine works beside its kernels; what is not registered goes through
+// pinned pieces. `compute` must outlive it.
 absl::StatusOr<std::unique_ptr<Upload>> MakeCudaUpload(cudaStream_t compute);
 
-// A download through pinned memory of its own, in a stream of its own that
-// waits for `compute`, so that the GPU's copy engine works beside its kernels.
-// `compute` must outlive it. kResourceExhausted: no such memory.
+// A download in a stream of its own that waits for `compute`, so that the GPU's
+// copy engine works beside its kernels; what is not registered comes through
+// pinned memory. `compute` must outlive it.
 absl::StatusOr<std::unique_ptr<Download>> MakeCudaDownload(cudaStream_t compute,
                                                            int64_t bytes);
 

@@ -88,6 +88,64 @@ class DenseOfPixels : public Convolution {
   const std::unique_ptr<Product> product_;
 };
 
+// Whether the input gradient is itself a convolution, of dy.
+bool IsConvolutionOfGradient(ConvolutionKind kind, Precision precision,
+                             const Conv2dShape& s) {
+  return kind == ConvolutionKind::kInputGradient &&
+         precision == Precision::kFp32 && s.stride == 1 && s.padding < s.kernel;
+}
+
+// Such a gradient, as dy's forward convolution with the flipped filters: the
+// same sums. Of cuDNN's deterministic algorithms for FP32 those of the forward
+// pass are the faster ones: of 64 to 64 channels, 3x3, an H100 takes 164 us
+// where the gradient's takes 940.
+class ConvolutionOfGradient : public Convolution {
+ public:
+  static absl::StatusOr<std::unique_ptr<Convolution>> Create(
+      GpuDevice* gpu, const Conv2dShape& shape, int64_t samples) {
+    const Conv2dShape of_gradient = {
+        .inputs = shape.outputs,
+        .height = shape.output_height(),
+        .width = shape.output_width(),
+        .outputs = shape.inputs,
+        .kernel = shape.kernel,
+        .padding = shape.kernel - 1 - shape.padding};
+    SLUICE_ASSIGN_OR_RETURN(
+        auto prepared,
+        gpu->PrepareConvolution(ConvolutionKind::kForward, Precision::kFp32,
+                                of_gradient, samples));
+    return std::make_unique<ConvolutionOfGradient>(gpu, shape,
+                                                   std::move(prepared));
+  }
+  ConvolutionOfGradient(GpuDevice* gpu, const Conv2dShape& shape,
+                        std::unique_ptr<Convolution> forward)
+      : gpu_(*gpu), shape_(shape), forward_(std::move(forward)) {}
+
+  // The filters lie before the other one's workspace.
+  int64_t workspace_bytes() const override {
+    return FlippedBytes() + forward_->workspace_bytes();
+  }
+  absl::Status Run(const void* w, const void* dy, void* dx,
+                   void* workspace) override {
+    auto* const flipped = static_cast<float*>(workspace);
+    SLUICE_RETURN_IF_ERROR(gpu_.Launched(
+        "flipped filters", FlipFilters(gpu_.stream(), shape_,
+                                       static_cast<const float*>(w), flipped)));
+    return forward_->Run(dy, flipped, dx,
+                         static_cast<char*>(workspace) + FlippedBytes());
+  }
+
+ private:
+  int64_t FlippedBytes() const {
+    return (shape_.weight_size() * static_cast<int64_t>(sizeof(float)) + 255) /
+           256 * 256;
+  }
+
+  GpuDevice& gpu_;
+  const Conv2dShape shape_;
+  const std::unique_ptr<Convolution> forward_;
+};
+
 class Conv2d : public LibraryOp<Conv2dShape, Convolutions> {
  public:
   using LibraryOp::LibraryOp;
@@ -172,6 +230,9 @@ class Conv2d : public LibraryOp<Conv2dShape, Convolutions> {
       auto dense =
           DenseOfPixels::Create(&gpu_, kind, precision, shape, samples);
       if (!absl::IsUnimplemented(dense.status())) return dense;
+    }
+    if (IsConvolutionOfGradient(kind, precision, shape)) {
+      return ConvolutionOfGradient::Create(&gpu_, shape, samples);
     }
     return gpu_.PrepareConvolution(kind, precision, shape, samples);
   }

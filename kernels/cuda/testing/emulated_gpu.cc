@@ -1,10 +1,11 @@
 // The kernels of the .cu files, compiled for the host, so that tests on a
 // machine without a GPU run this very code. What would go unnoticed on a GPU is
 // made to fail here: memory and workspaces begin as NaN (0xff), operations and
-// downloads are done as late as they may be and uploads as soon, pointers must
-// be into the device's memory, and whatever CUDA forbids while a stream is
-// captured is an error. With `libraries` false nothing of cuBLASLt or cuDNN
-// beyond the plainest is there, as for shapes that they refuse.
+// downloads are done as late as they may be and uploads as soon (of registered
+// memory once more as late), pointers must be into the device's memory, and
+// whatever CUDA forbids while a stream is captured is an error. With
+// `libraries` false nothing of cuBLASLt or cuDNN beyond the plainest is there,
+// as for shapes that they refuse.
 #include "kernels/cuda/testing/emulated_gpu.h"
 
 #include <cstdlib>
@@ -264,25 +265,26 @@ class LoopConvolution : public Convolution {
 };
 
 // Reads a part as late as it may be: when it is taken, which is when it is
-// asked for a second time or waited for.
+// asked for a second time or waited for. Registered memory is NaN until then.
 class LateDownload : public Download {
  public:
   explicit LateDownload(int64_t bytes) : bytes_(bytes) {}
 
-  absl::Status Begin(const void* device, int64_t bytes) override {
+  absl::Status Begin(const void* device, void* host, int64_t bytes) override {
     SLUICE_RETURN_IF_ERROR(CheckExecuting());
     SLUICE_RETURN_IF_ERROR(CheckOnDevice({device}));
     begun_ = parts_.empty() ? bytes : begun_ + bytes;
     if (begun_ > bytes_) return absl::InternalError("no room for the part");
-    parts_.push_back({device, bytes});
+    if (TheStream().IsRegistered(host, bytes)) std::memset(host, 0xff, bytes);
+    parts_.push_back({device, host, bytes});
     return absl::OkStatus();
   }
-  absl::StatusOr<bool> Take(void* host, bool wait) override {
+  absl::StatusOr<bool> Take(bool wait) override {
     SLUICE_RETURN_IF_ERROR(CheckExecuting());
     Part& part = parts_.front();
     if (!wait && !std::exchange(part.asked_for, true)) return false;
     TheStream().Wait();
-    if (part.bytes > 0) std::memcpy(host, part.device, part.bytes);
+    if (part.bytes > 0) std::memcpy(part.host, part.device, part.bytes);
     parts_.pop_front();
     return true;
   }
@@ -294,6 +296,7 @@ class LateDownload : public Download {
  private:
   struct Part {
     const void* device;
+    void* host;
     int64_t bytes;
     bool asked_for = false;
   };
@@ -313,9 +316,27 @@ class EarlyUpload : public Upload {
   absl::Status Send(const void* host, void* device, int64_t bytes) override {
     SLUICE_RETURN_IF_ERROR(CheckExecuting());
     SLUICE_RETURN_IF_ERROR(CheckOnDevice({device}));
-    if (bytes > 0) std::memcpy(device, host, bytes);
+    if (bytes == 0) return absl::OkStatus();
+    std::memcpy(device, host, bytes);
+    if (TheStream().IsRegistered(host, bytes)) {
+      TheStream().Push([=] { std::memcpy(device, host, bytes); });
+    }
     return absl::OkStatus();
   }
+};
+
+class EmulatedRegistration : public Registration {
+ public:
+  EmulatedRegistration(const void* host, int64_t bytes) : host_(host) {
+    TheStream().Registered(host_, bytes);
+  }
+  ~EmulatedRegistration() override {
+    TheStream().Wait();
+    TheStream().Unregistered(host_);
+  }
+
+ private:
+  const void* const host_;
 };
 
 class EmulatedGpu : public GpuDevice {
@@ -363,6 +384,9 @@ class EmulatedGpu : public GpuDevice {
       int64_t bytes) override {
     SLUICE_RETURN_IF_ERROR(CheckExecuting());
     return std::make_unique<LateDownload>(bytes);
+  }
+  std::unique_ptr<Registration> Register(void* host, int64_t bytes) override {
+    return std::make_unique<EmulatedRegistration>(host, bytes);
   }
   absl::Status Synchronize() override {
     TheStream().Wait();

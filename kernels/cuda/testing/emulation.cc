@@ -94,10 +94,27 @@ void Stream::Allocated(const void* array, int64_t bytes) {
   memory_[array] = static_cast<const char*>(array) + bytes;
 }
 
+void Stream::Registered(const void* host, int64_t bytes) {
+  registered_[host] = static_cast<const char*>(host) + bytes;
+}
+
+namespace {
+
+// Whether one of these arrays, with its end, has both.
+bool Has(const std::map<const void*, const void*>& arrays, const void* first,
+         const void* last) {
+  const auto behind = arrays.upper_bound(first);
+  return behind != arrays.begin() && last <= std::prev(behind)->second;
+}
+
+}  // namespace
+
 bool Stream::Holds(const void* pointer) const {
-  if (pointer == nullptr) return true;
-  const auto behind = memory_.upper_bound(pointer);
-  return behind != memory_.begin() && pointer <= std::prev(behind)->second;
+  return pointer == nullptr || Has(memory_, pointer, pointer);
+}
+
+bool Stream::IsRegistered(const void* host, int64_t bytes) const {
+  return Has(registered_, host, static_cast<const char*>(host) + bytes);
 }
 
 Block* block = nullptr;

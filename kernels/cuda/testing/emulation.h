@@ -154,6 +154,11 @@ class Stream {
   // Whether a pointer is into an array or at its end, or nullptr.
   bool Holds(const void* pointer) const;
 
+  // Memory of the host that the GPU knows.
+  void Registered(const void* host, int64_t bytes);
+  void Unregistered(const void* host) { registered_.erase(host); }
+  bool IsRegistered(const void* host, int64_t bytes) const;
+
  private:
   size_t called() const { return done_ + calls_.size(); }
   // Until so many of all calls are done.
@@ -162,7 +167,8 @@ class Stream {
   std::deque<std::function<void()>> calls_;  // That are not done.
   size_t done_ = 0;
   std::deque<size_t> marks_;  // called() at each Pace that was not waited for.
-  std::map<const void*, const void*> memory_;  // Beginnings and ends.
+  // Beginnings and ends.
+  std::map<const void*, const void*> memory_, registered_;
 };
 
 // That of the emulated GPUs; nullptr where there is none: kernels that are

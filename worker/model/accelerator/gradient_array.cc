@@ -79,15 +79,14 @@ absl::Status GradientArray::Send(int64_t from) {
   if (under_way_.empty()) progress_->BeginCopy(Transfer::kToHost);
   under_way_.push_back(part);
   return download_->Begin(buffer_->floats() + part.begin,
+                          host_->values().data() + part.begin,
                           part.size() * static_cast<int64_t>(sizeof(float)));
 }
 
 absl::Status GradientArray::Take(bool wait) {
   while (!under_way_.empty()) {
     const ParameterRange part = under_way_.front();
-    SLUICE_ASSIGN_OR_RETURN(
-        const bool taken,
-        download_->Take(host_->values().data() + part.begin, wait));
+    SLUICE_ASSIGN_OR_RETURN(const bool taken, download_->Take(wait));
     if (!taken) break;
     under_way_.pop_front();
     if (under_way_.empty()) progress_->EndCopy(Transfer::kToHost);

@@ -27,7 +27,8 @@ class GradientArray final : public GradientSink {
                                               int64_t floats);
 
   // Begins a gradient, and gives up one that did not come to its end. `host`
-  // gets it until Finish or the next Begin, and hears what has come. `progress`
+  // gets it until Finish or the next Begin, and hears what has come; what has
+  // not may be anything. `progress`
   // hears when the first of some parts is asked for and the last of them is
   // here. Both must stay until then.
   absl::Status Begin(GradientSink* host, TaskProgress* progress);

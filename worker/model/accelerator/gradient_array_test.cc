@@ -35,6 +35,11 @@ class GradientArrayTest : public ::testing::Test {
     Use(kernels::cuda::MakeEmulatedGpu(/*libraries=*/true,
                                        kernels::Precision::kFp32));
   }
+  void Register() {
+    registered_ = device_->accelerator()->Register(values_.data(),
+                                                   kFloats * sizeof(float));
+    ASSERT_NE(registered_, nullptr);
+  }
   void Begin() {
     ready_.clear();
     host_.emplace(absl::MakeSpan(values_),
@@ -60,6 +65,7 @@ class GradientArrayTest : public ::testing::Test {
   std::unique_ptr<kernels::Device> device_;
   std::optional<GradientArray> array_;
   std::vector<float> values_ = std::vector<float>(kFloats, -1);
+  std::unique_ptr<kernels::Registration> registered_;
   std::vector<int64_t> ready_;
   std::optional<WatchedGradient> host_;
   TaskProgress progress_;
@@ -95,6 +101,23 @@ TEST_F(GradientArrayTest, PartsComeWhileLaterOnesAreComputed) {
   ExpectAll();
 }
 
+// Nobody hears of a part that is still written to.
+TEST_F(GradientArrayTest, PartsComeToRegisteredMemoryBeforeTheyAreToldOf) {
+  UseGpu();
+  Register();
+  for (const float plus : {0.0f, 0.5f}) {
+    Begin();
+    Write(kFloats - kCopy, kFloats, plus);
+    EXPECT_THAT(ready_, IsEmpty());
+    Write(0, kFloats - kCopy, plus);
+    EXPECT_THAT(ready_, ElementsAre(kFloats - kCopy));
+    EXPECT_EQ(values_.back(), kFloats - 1 + plus);
+    ASSERT_TRUE(array_->Finish().ok());
+    EXPECT_EQ(ready_.back(), 0);
+    ExpectAll(plus);
+  }
+}
+
 TEST_F(GradientArrayTest, PartsComeFromAGpu) {
   auto gpu = kernels::MakeCudaDevice({});
   if (absl::IsNotFound(gpu.status())) {
@@ -102,7 +125,8 @@ TEST_F(GradientArrayTest, PartsComeFromAGpu) {
   }
   ASSERT_TRUE(gpu.ok()) << gpu.status();
   Use(*std::move(gpu));
-  for (const float plus : {0.0f, 0.5f}) {
+  for (const float plus : {0.0f, 0.5f, 0.25f}) {
+    if (plus == 0.25f) Register();
     Begin();
     for (int64_t end = kFloats; end > 0; end -= 100000) {
       Write(std::max<int64_t>(end - 100000, 0), end, plus);

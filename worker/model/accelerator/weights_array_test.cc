@@ -34,6 +34,11 @@ class WeightsArrayTest : public ::testing::Test {
     Use(kernels::cuda::MakeEmulatedGpu(/*libraries=*/true,
                                        kernels::Precision::kFp32));
   }
+  void Register() {
+    registered_ = device_->accelerator()->Register(values_.data(),
+                                                   kFloats * sizeof(float));
+    ASSERT_NE(registered_, nullptr);
+  }
   // Each wait is answered with a thousand more than it asks for.
   void Begin() {
     awaited_.clear();
@@ -67,6 +72,7 @@ class WeightsArrayTest : public ::testing::Test {
   std::unique_ptr<kernels::Device> device_;
   std::optional<WeightsArray> array_;
   std::vector<float> values_ = std::vector<float>(kFloats);
+  std::unique_ptr<kernels::Registration> registered_;
   std::vector<int64_t> awaited_;
   std::optional<WatchedWeights> host_;
   TaskProgress progress_;
@@ -99,6 +105,17 @@ TEST_F(WeightsArrayTest, WhatHasComeIsBroughtToAGpu) {
   ExpectPartsThenAll();
   for (float& value : values_) value += 0.5f;
   ExpectPartsThenAll();
+  Register();
+  for (float& value : values_) value += 0.25f;
+  ExpectPartsThenAll();
+}
+
+TEST_F(WeightsArrayTest, RegisteredOnesAreReadWhenOperationsNeedThem) {
+  UseEmulation();
+  Register();
+  ExpectPartsThenAll();
+  for (float& value : values_) value += 0.5f;
+  ExpectPartsThenAll();
 }
 
 // All have come, and the first operation does not wait for the copy of all.
@@ -107,13 +124,12 @@ TEST_F(WeightsArrayTest, WhatNoOperationNeedsYetIsNotSent) {
   UseEmulation();
   WeightsInPlace host(values_);
   ASSERT_TRUE(array_->Begin(&host, &progress_).ok());
-  for (const auto& [end, there] :
-       {std::pair<int64_t, int64_t>{1, kLeast},
-        {kLeast, kLeast},
-        {kLeast + 1, 2 * kLeast},
-        {4 * kLeast + 5, 4 * kLeast + 5},
-        {kFloats - 1, kFloats - 1},
-        {kFloats, kFloats}}) {
+  for (const auto& [end, there] : {std::pair<int64_t, int64_t>{1, kLeast},
+                                   {kLeast, kLeast},
+                                   {kLeast + 1, 2 * kLeast},
+                                   {4 * kLeast + 5, 4 * kLeast + 5},
+                                   {kFloats - 1, kFloats - 1},
+                                   {kFloats, kFloats}}) {
     const auto waited = array_->WaitUntil(end);
     ASSERT_TRUE(waited.ok()) << waited.status();
     EXPECT_EQ(std::get<int64_t>(*waited), there);

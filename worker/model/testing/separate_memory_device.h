@@ -67,6 +67,10 @@ class SeparateMemoryDevice : public kernels::Accelerator {
     if (gpu() == nullptr) return std::make_unique<HostDownload>();
     return gpu()->PrepareDownload(bytes);
   }
+  std::unique_ptr<kernels::Registration> Register(void* host,
+                                                  int64_t bytes) override {
+    return gpu() == nullptr ? nullptr : gpu()->Register(host, bytes);
+  }
   absl::Status Synchronize() override {
     return gpu() == nullptr ? absl::OkStatus() : gpu()->Synchronize();
   }
@@ -111,14 +115,14 @@ class SeparateMemoryDevice : public kernels::Accelerator {
   // Nothing is under way: a part is read when it is taken.
   class HostDownload : public kernels::Download {
    public:
-    absl::Status Begin(const void* device, int64_t bytes) override {
-      parts_.emplace_back(device, bytes);
+    absl::Status Begin(const void* device, void* host, int64_t bytes) override {
+      parts_.push_back({device, host, bytes});
       return absl::OkStatus();
     }
-    absl::StatusOr<bool> Take(void* host, bool) override {
-      const auto [device, bytes] = parts_.front();
+    absl::StatusOr<bool> Take(bool) override {
+      const Part part = parts_.front();
       parts_.pop_front();
-      if (bytes > 0) std::memcpy(host, device, bytes);
+      if (part.bytes > 0) std::memcpy(part.host, part.device, part.bytes);
       return true;
     }
     absl::Status Drop() override {
@@ -127,7 +131,12 @@ class SeparateMemoryDevice : public kernels::Accelerator {
     }
 
    private:
-    std::deque<std::pair<const void*, int64_t>> parts_;
+    struct Part {
+      const void* device;
+      void* host;
+      int64_t bytes;
+    };
+    std::deque<Part> parts_;
   };
 
   class Dense : public kernels::LinearOp {
