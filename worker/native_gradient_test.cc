@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <map>
+#include <memory>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
@@ -13,6 +15,7 @@
 #include "gtest/gtest.h"
 #include "kernels/numerics.h"
 #include "worker/model/make_device.h"
+#include "worker/model/testing/separate_memory_device.h"
 #include "worker/testing/fakes.h"
 #include "worker/testing/watched_flow.h"
 
@@ -147,30 +150,71 @@ TEST_F(NativeGradientTest, ItIsFinalDuringTheLastBackwardPassOnly) {
   EXPECT_THAT(at_half, ElementsAre(6.5, 7.5));
 }
 
-// A device may know it.
-TEST_F(NativeGradientTest, TheMemoryOfInputsStaysWhereItIs) {
-  class Watched : public DataSource {
-   public:
-    explicit Watched(const DataSource* source) : source_(*source) {}
-    int64_t size() const override { return source_.size(); }
-    absl::Status Gather(absl::Span<const int64_t> indices,
-                        Batch* batch) const override {
-      const float* const before = batch->inputs.data();
-      SLUICE_RETURN_IF_ERROR(source_.Gather(indices, batch));
-      EXPECT_EQ(batch->inputs.data(), before);
-      return absl::OkStatus();
-    }
+// Knows what memory of the host is registered.
+class RegisteringDevice : public SeparateMemoryDevice {
+ public:
+  using Ranges = std::map<const float*, size_t>;  // Floats at each address.
+  explicit RegisteringDevice(Ranges* ranges) : ranges_(*ranges) {}
+  std::unique_ptr<kernels::Registration> Register(void* host,
+                                                  int64_t bytes) override {
+    return std::make_unique<Entry>(static_cast<const float*>(host),
+                                   bytes / sizeof(float), &ranges_);
+  }
 
-   private:
-    const DataSource& source_;
+ private:
+  struct Entry : public kernels::Registration {
+    Entry(const float* begin, size_t size, Ranges* ranges)
+        : begin(begin), ranges(*ranges) {
+      EXPECT_TRUE(ranges->emplace(begin, size).second);
+    }
+    ~Entry() override { ranges.erase(begin); }
+    const float* const begin;
+    Ranges& ranges;
   };
-  const Watched watched(&data_);
+
+  Ranges& ranges_;
+};
+
+// Gathers into memory that is registered.
+class RegisteredSource : public DataSource {
+ public:
+  RegisteredSource(const DataSource* source,
+                   const RegisteringDevice::Ranges* ranges)
+      : source_(*source), ranges_(*ranges) {}
+  int64_t size() const override { return source_.size(); }
+  absl::Status Gather(absl::Span<const int64_t> indices,
+                      Batch* batch) const override {
+    SLUICE_RETURN_IF_ERROR(source_.Gather(indices, batch));
+    EXPECT_TRUE(ranges_.contains(batch->inputs.data()));
+    return absl::OkStatus();
+  }
+
+ private:
+  const DataSource& source_;
+  const RegisteringDevice::Ranges& ranges_;
+};
+
+TEST_F(NativeGradientTest, WhatTravelsToAndFromADeviceIsRegisteredWithIt) {
+  RegisteringDevice::Ranges ranges;
+  FakeModel model(LayoutOfFour(), std::make_unique<RegisteringDevice>(&ranges));
   NativeGradient::Options options = InOrder(5);
+  options.parameters = 4;
   options.inputs = 1;
-  NativeGradient compute(options, &watched, model_.get());
-  // Parts of 2, 5 and 3.
-  ASSERT_TRUE(Compute(&compute, {.first = BatchId(1), .count = 4}).ok());
-  EXPECT_EQ(model_->passes.size(), 1 + 2 + 1 + 2);
+  const RegisteredSource source(&data_, &ranges);
+  {
+    NativeGradient compute(options, &source, model.get());
+    for (int again = 0; again < 2; ++again) {
+      for (const absl::Span<float> vector :
+           {compute.Weights(0), compute.Weights(1), compute.Gradient()}) {
+        EXPECT_EQ(ranges[vector.data()], 4);
+      }
+    }
+    // Parts of 2, 5 and 3 samples, whose memory stays where it is.
+    ASSERT_TRUE(Compute(&compute, {.first = BatchId(1), .count = 4}).ok());
+    EXPECT_EQ(model->passes.size(), 1 + 2 + 1 + 2);
+    EXPECT_EQ(ranges.size(), 3 + 2);
+  }
+  EXPECT_THAT(ranges, IsEmpty());
 }
 
 TEST_F(NativeGradientTest, PassesAreTold) {

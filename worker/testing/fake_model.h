@@ -86,10 +86,14 @@ inline ParameterLayout LayoutOfFour(bool has_statistic = false) {
   return ParameterLayout(std::move(tensors), /*shards=*/1);
 }
 
-// A model of a FakeDeviceModel on the reference device.
+// A model of a FakeDeviceModel, unless `device` is given on the reference
+// device.
 class FakeModel {
  public:
-  explicit FakeModel(const ParameterLayout& layout = LayoutOfFour()) {
+  explicit FakeModel(
+      const ParameterLayout& layout = LayoutOfFour(),
+      std::unique_ptr<kernels::Device> device = kernels::MakeReferenceDevice())
+      : device_(std::move(device)) {
     auto model = std::make_unique<FakeDeviceModel>();
     device_model_ = model.get();
     model_ = *Model::On(device_.get(), layout, std::move(model));
@@ -98,8 +102,7 @@ class FakeModel {
   FakeDeviceModel* operator->() const { return device_model_; }
 
  private:
-  const std::unique_ptr<kernels::Device> device_ =
-      kernels::MakeReferenceDevice();
+  const std::unique_ptr<kernels::Device> device_;
   FakeDeviceModel* device_model_;
   std::unique_ptr<Model> model_;
 };
