@@ -44,18 +44,20 @@ bool Exists(const std::string& path) {
   return std::filesystem::exists(path, error);
 }
 
-// From metrics.jsonl to the event file, as far as there are whole lines.
+// From metrics.jsonl to the event file, as far as there are whole lines. Lines
+// that are none, as a full disk may leave them, are passed over and named.
 class Export {
  public:
-  Export(std::ifstream metrics, std::string path, double started)
-      : in_(std::move(metrics)),
+  Export(std::string metrics_path, std::ifstream metrics, std::string path,
+         double started)
+      : metrics_path_(std::move(metrics_path)),
+        in_(std::move(metrics)),
         events_path_(std::move(path)),
         out_(events_path_, std::ios::binary | std::ios::trunc),
         records_(started) {
     out_ << records_.Head();
   }
 
-  // kInvalidArgument names the line that is none; those before it are written.
   // kUnavailable: the event file cannot be written.
   absl::Status Advance() {
     in_.clear();  // Of having reached the end.
@@ -65,11 +67,13 @@ class Export {
       if (in_.eof()) break;  // The rest of the line is not there yet.
       ++lines_;
       const absl::StatusOr<std::string> records = records_.Add(line_);
-      if (!records.ok()) {
-        return absl::InvalidArgumentError(absl::StrCat(
-            "metrics.jsonl: line ", lines_, ": ", records.status().message()));
+      if (records.ok()) {
+        out_ << *records;
+      } else {
+        ++passed_over_;
+        std::cerr << metrics_path_ << ":" << lines_
+                  << ": passed over: " << records.status().message() << "\n";
       }
-      out_ << *records;
       line_.clear();
     }
     out_.flush();
@@ -80,13 +84,14 @@ class Export {
 
   std::string Json() const {
     const nlohmann::ordered_json json = {{"file", events_path_},
-                                         {"lines", lines_},
+                                         {"lines", lines_ - passed_over_},
+                                         {"passed_over", passed_over_},
                                          {"cut_short", !line_.empty()}};
     return json.dump(2) + "\n";
   }
 
   std::string Summary() const {
-    return absl::StrCat(lines_, " lines in ", events_path_,
+    return absl::StrCat(lines_ - passed_over_, " lines in ", events_path_,
                         line_.empty() ? ""
                                       : "; the last one is cut short and left "
                                         "out",
@@ -94,12 +99,14 @@ class Export {
   }
 
  private:
+  const std::string metrics_path_;  // Constant after construction.
   std::ifstream in_;
   const std::string events_path_;  // Constant after construction.
   std::ofstream out_;
   EventRecords records_;
-  std::string line_;  // Of which more may come.
-  int64_t lines_ = 0;
+  std::string line_;         // Of which more may come.
+  int64_t lines_ = 0;        // Whole ones.
+  int64_t passed_over_ = 0;  // Of them.
 };
 
 int ExportTensorboard(const ExportFlags& flags) {
@@ -116,7 +123,7 @@ int ExportTensorboard(const ExportFlags& flags) {
       flags.out.empty() ? absl::StrCat(flags.run, "/tensorboard") : flags.out;
   std::error_code error;
   std::filesystem::create_directories(out, error);
-  Export events(std::move(metrics), absl::StrCat(out, "/", kFileName),
+  Export events(path, std::move(metrics), absl::StrCat(out, "/", kFileName),
                 WrittenAt(absl::StrCat(flags.run, "/job.textproto")));
   while (true) {
     // It is written after the last line.

@@ -1,14 +1,23 @@
 #include "cli/job_flags.h"
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/initial_weights.h"
 #include "common/status_macros.h"
 
 namespace sluice {
 
+std::string SeedText(const std::string& text) {
+  uint64_t seed = 0;
+  return absl::SimpleAtoi(text, &seed)
+             ? ""
+             : absl::StrCat("expected a whole number from 0 to 2^64 - 1, is ",
+                            text);
+}
+
 void JobFlags::AddTo(CLI::App& command) {
   AddAllButSeedTo(command);
-  command.add_option("--seed", seed, "Sets seed");
+  command.add_option("--seed", seed, "Sets seed")->check(SeedText);
 }
 
 void JobFlags::AddAllButSeedTo(CLI::App& command) {

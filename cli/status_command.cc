@@ -34,10 +34,15 @@ int ShowWhatIsLeft(const StatusFlags& flags, const absl::Status& silence) {
     std::cerr << flags.run << ": " << silence.message() << "\n";
     return 1;
   }
+  const absl::StatusOr<std::string> text = DescribeSummary(flags.run);
+  if (!text.ok()) {
+    std::cerr << text.status().message() << "\n";
+    return 1;
+  }
   if (flags.json) {
     std::cout << std::ifstream(summary).rdbuf();
   } else {
-    std::cout << DescribeSummary(flags.run);
+    std::cout << *text;
   }
   return 0;
 }

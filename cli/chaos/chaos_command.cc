@@ -453,8 +453,10 @@ void AddChaosCommand(CLI::App& app, int* exit_code) {
   auto flags = std::make_shared<ChaosFlags>();
   ChaosOptions& options = flags->options;
   flags->job.AddAllButSeedTo(*command);
-  command->add_option("--seed", options.seed,
-                      "Of what is done, to whom and when; default 1");
+  command
+      ->add_option("--seed", options.seed,
+                   "Of what is done, to whom and when; default 1")
+      ->check(SeedText);
   command->add_option("--kills", options.kills, "SIGKILLs; default 6")
       ->check(CLI::NonNegativeNumber);
   command

@@ -216,7 +216,9 @@ void Report(const TrainRun& run, const std::string& run_dir,
   }
   if (end.ExitCode() == 0) {
     if (options.summary == nullptr) {
-      out << DescribeSummary(run_dir) << std::flush;
+      const absl::StatusOr<std::string> text = DescribeSummary(run_dir);
+      out << (text.ok() ? *text : absl::StrCat(text.status().message(), "\n"))
+          << std::flush;
     }
     return;
   }
@@ -250,6 +252,22 @@ absl::StatusOr<Descriptor> ClaimFolder(const std::string& run_dir) {
       ": the run has not ended: another `sluice train` is at work in it"));
 }
 
+// Whether going on from `version` would replace the results of a run that came
+// to a later end, as one whose job had no `checkpoint` may.
+absl::Status CheckResults(const std::string& run_dir, Version version) {
+  const absl::StatusOr<RunResult> result = ReadRunResult(run_dir);
+  if (!result.ok() || !result->failure.empty() ||
+      result->version <= version.value()) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(absl::StrCat(
+      run_dir, ": the run has ended at version ", result->version,
+      ", and its newest checkpoint is of version ", version.value(),
+      ": going on from there would replace its weights and its summary; "
+      "remove ",
+      run_dir, "/summary.json if they are not wanted"));
+}
+
 // Makes sure that the run in the folder can be resumed with `job`, and prints
 // from where. Removes the old addresses, so that nobody takes them for the new.
 absl::StatusOr<RunPlace> Reopen(const ResolvedJob& job,
@@ -269,6 +287,7 @@ absl::StatusOr<RunPlace> Reopen(const ResolvedJob& job,
   for (const absl::Status& status : resumption.passed_over) {
     out << "passed over: " << status.message() << "\n";
   }
+  SLUICE_RETURN_IF_ERROR(CheckResults(run_dir, resumption.point.version));
   out << "going on from version " << resumption.point.version.value()
       << " as generation " << resumption.generation.value();
   if (resumption.lost > 0) {

@@ -71,7 +71,7 @@ std::string DescribeCheckpoints(const json& summary) {
     const double count = Number(*found, what);
     if (count > 0) absl::StrAppendFormat(&text, ", %.0f %s", count, what);
   }
-  const std::string error = found->value("last_error", "");
+  const std::string error = Text(*found, "last_error");
   if (!error.empty()) {
     absl::StrAppend(&text, "\nthe last checkpoint that failed: ", error);
   }
@@ -107,14 +107,16 @@ json ReadSummary(const std::string& run_dir) {
   return summary.is_object() ? summary : json();
 }
 
+absl::Status Unreadable(const std::string& run_dir) {
+  return absl::NotFoundError(absl::StrCat(
+      PathOf(run_dir), ": cannot be read, expected a JSON object"));
+}
+
 }  // namespace
 
 absl::StatusOr<RunResult> ReadRunResult(const std::string& run_dir) {
   const json summary = ReadSummary(run_dir);
-  if (summary.is_null()) {
-    return absl::NotFoundError(
-        absl::StrCat(PathOf(run_dir), ": cannot be read"));
-  }
+  if (summary.is_null()) return Unreadable(run_dir);
   const auto maybe = [&](const char* name) {
     const double number = Number(summary, name);
     return std::isnan(number) ? std::nullopt : std::optional<double>(number);
@@ -225,11 +227,9 @@ int64_t CancelledInSummary(const std::string& run_dir) {
   return CountersFromJson(kRunCounters, ReadSummary(run_dir)).cancelled;
 }
 
-std::string DescribeSummary(const std::string& run_dir) {
+absl::StatusOr<std::string> DescribeSummary(const std::string& run_dir) {
   const json summary = ReadSummary(run_dir);
-  if (summary.is_null()) {
-    return absl::StrCat(PathOf(run_dir), " cannot be read\n");
-  }
+  if (summary.is_null()) return Unreadable(run_dir);
   std::string text = DescribeTest(summary);
   absl::StrAppendFormat(&text, "%.0f updates in %s, %.0f samples/s\n",
                         Number(summary, "version"),

@@ -29,7 +29,7 @@ struct RunResult {
            counters.rejected + counters.lost;
   }
 };
-// kNotFound: there is no such file that can be read.
+// kNotFound: there is no such file, or it is no JSON object.
 absl::StatusOr<RunResult> ReadRunResult(const std::string& run_dir);
 
 // How a run that is over stood in the end: its summary and the last line of its
@@ -37,8 +37,8 @@ absl::StatusOr<RunResult> ReadRunResult(const std::string& run_dir);
 // "finished" or "failed". Errors as ReadRunResult's.
 absl::StatusOr<proto::JobStatus> ReadFinishedStatus(const std::string& run_dir);
 
-// RUN_DIR/summary.json as text, several lines. Says so if it cannot be read.
-std::string DescribeSummary(const std::string& run_dir);
+// RUN_DIR/summary.json as text, several lines. Errors as ReadRunResult's.
+absl::StatusOr<std::string> DescribeSummary(const std::string& run_dir);
 
 // Why the run failed, as its coordinator wrote to summary.json; empty if it did
 // not fail, or wrote none.

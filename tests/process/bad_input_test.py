@@ -53,6 +53,23 @@ class BadInputTest(unittest.TestCase):
             self.assertEqual(run.summary["gradients"]["applied"], 80)
             self.assertEqual(run.summary["version"], 80 / 5)
 
+    def test_what_the_command_line_means_is_not_guessed(self):
+        self.assertIn("there is no subcommand bogus; sluice --help",
+                      self.refused("bogus", "--json"))
+        job = harness.write_job(harness.LINEAR_JOB)
+        for command in ("check", "chaos"):
+            self.assertIn("--seed: expected a whole number from 0 to 2^64 - 1, "
+                          "is -1", self.refused(command, job, "--seed=-1"))
+
+    def test_a_damaged_summary_is_named(self):
+        folder = harness.scratch()
+        (folder / "summary.json").write_text('{"version": ')
+        for more in ((), ("--json",)):
+            result = harness.tool("status", folder, *more)
+            self.assertEqual((result.returncode, result.stdout), (1, ""))
+            self.assertIn(f"{folder}/summary.json: cannot be read, expected a "
+                          "JSON object", result.stderr)
+
     def test_a_missing_data_file_is_named(self):
         message = self.refused("check", harness.LENET, "--set",
                                "data.idx.train_images=/nowhere/images.gz")

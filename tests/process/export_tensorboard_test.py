@@ -145,13 +145,20 @@ class ExportTensorboardTest(unittest.TestCase):
         self.assertIn("metrics.jsonl: cannot be read, expected the folder of a "
                       "run", result.stderr)
         self.assertEqual(list(folder.iterdir()), [])
-        (folder / "metrics.jsonl").write_text(
-            '{"seconds": 1, "version": 1, "loss": 2}\nnonsense\n')
-        result = harness.tool("export-tensorboard", folder)
-        self.assertEqual(result.returncode, 1)
-        self.assertIn("line 2: expected a JSON object with numbers seconds and "
-                      "version, got nonsense", result.stderr)
-        self.assertEqual(scalars_of(folder / FILE), {"loss": [(1, 2)]})
+
+    def test_a_line_that_is_none_is_passed_over_and_named(self):
+        folder = harness.scratch()
+        metrics = folder / "metrics.jsonl"
+        metrics.write_text('{"seconds": 1, "version": 1, "loss": 2}\nnonsense\n'
+                           '{"seconds": 2, "version": 2, "loss": 3}\n')
+        result = harness.tool("export-tensorboard", folder, "--json")
+        self.assertEqual(result.returncode, 0)
+        self.assertEqual(
+            result.stderr, f"{metrics}:2: passed over: expected a JSON object "
+            "with numbers seconds and version, got nonsense\n")
+        said = json.loads(result.stdout)
+        self.assertEqual((said["lines"], said["passed_over"]), (2, 1))
+        self.assertEqual(scalars_of(folder / FILE), {"loss": [(1, 2), (2, 3)]})
 
 
 if __name__ == "__main__":

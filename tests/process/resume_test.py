@@ -127,8 +127,19 @@ class ResumeTest(unittest.TestCase):
             os.close(at_work)
         self.assertEqual(refused.returncode, 2)
         self.assertIn("another `sluice train` is at work in it", refused.stderr)
-        _, output = self.goes_on(job, folder, *harness.sets(LONG[:2]))
+        summary, output = self.goes_on(job, folder, *harness.sets(LONG[:2]))
         self.assertIn("the job has no `checkpoint`", output)
+        # What it came to is not computed again over it, unless that is wanted.
+        weights = (folder / "weights.safetensors").read_bytes()
+        refused = resume(job, folder, *sets)
+        self.assertEqual(refused.returncode, 2)
+        self.assertRegex(
+            refused.stderr, f"the run has ended at version {summary['version']}"
+            r", and its newest checkpoint is of version \d+: going on")
+        self.assertEqual((folder / "weights.safetensors").read_bytes(), weights)
+        (folder / "summary.json").unlink()
+        again, _ = self.goes_on(job, folder, *sets)
+        self.assertEqual(again["weights_sha256"], summary["weights_sha256"])
 
     def test_interrupted_twice_and_resumed_twice(self):
         job = harness.write_job(harness.LINEAR_JOB)
