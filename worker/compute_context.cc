@@ -153,6 +153,8 @@ std::map<std::string, std::string> ComputeContext::Inputs() const {
   inputs["device"] = DeviceName();
   const std::string digest = data != nullptr ? data->Digest() : "";
   if (!digest.empty()) inputs["training data"] = "sha256 " + digest;
+  const std::string own = gradient != nullptr ? gradient->OwnInput() : "";
+  if (!own.empty()) inputs["input of the model process"] = own;
   return inputs;
 }
 

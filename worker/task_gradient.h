@@ -1,6 +1,8 @@
 #ifndef SLUICE_WORKER_TASK_GRADIENT_H_
 #define SLUICE_WORKER_TASK_GRADIENT_H_
 
+#include <string>
+
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/ids.h"
@@ -48,6 +50,10 @@ class TaskGradient {
   virtual absl::StatusOr<OrRestarted<Model::Result>> Compute(
       const Batches& batches, WeightSource& weights, GradientSink& gradient,
       const CancelToken& cancel, TaskProgress* progress) = 0;
+
+  // What it computes with beside the job that the other workers must have too,
+  // such as a model process's frozen parameters, as a text; empty: nothing.
+  virtual std::string OwnInput() const { return ""; }
 
   // There is time until the next task comes: what it needs may be made ready.
   virtual void PrepareNext() {}

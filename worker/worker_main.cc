@@ -383,9 +383,12 @@ absl::Status RunWorker(Process& process, std::optional<WorkerId> given,
   CoordinatorClient::Options session = SessionOptions(
       job, process.security, proto::WORKER, id.value(), /*rejoins=*/false);
   session.join.set_any_number(!given.has_value());
-  for (auto& [name, value] : context.Inputs()) {  // Once: it takes time.
-    (*session.join.mutable_inputs())[name] = value;
-  }
+  const auto say_inputs = [&] {  // It takes time.
+    for (auto& [name, value] : context.Inputs()) {
+      (*session.join.mutable_inputs())[name] = value;
+    }
+  };
+  say_inputs();
   RejoinPolicy rejoin;
   for (;; session.rejoins = true) {
     int64_t number = session.join.id();
@@ -403,6 +406,7 @@ absl::Status RunWorker(Process& process, std::optional<WorkerId> given,
     SLUICE_ASSIGN_OR_RETURN(context,
                             MakeContext(process, id, &turn, links.get()));
     context.restarts = restarts;
+    say_inputs();
   }
 }
 

@@ -341,6 +341,10 @@ class Worker:
         os.environ[SOCKET_VARIABLE] = ""  # Not for the processes of this one.
         Worker._taken = True
         os.set_inheritable(int(descriptor), False)
+        # What the program computes with that is not in the job, such as a digest
+        # of frozen parameters: up to 256 printable characters of ASCII, set
+        # before tasks(). A worker whose program has another one is refused.
+        self.own_input = ""
         self._task = None
         self._link = None
         self._print = sys.excepthook
@@ -377,7 +381,8 @@ class Worker:
                                f"{role}'s, but serves a "
                                f"{self.description.role}")
         try:
-            self._link.send(_READY.pack(READY, PROTOCOL))
+            self._link.send(_READY.pack(READY, PROTOCOL) +
+                            self.own_input.encode())
             while True:
                 self._task = what(self._link, self._link.next(kind))
                 yield self._task

@@ -32,7 +32,8 @@ import torch
 
 from sluice import model_process, torch_evaluation
 # pylint: disable-next=unused-import
-from sluice.torch_job import BatchNorm, ModelTensor, init, load, tensors_of
+from sluice.torch_job import (BatchNorm, ModelTensor, frozen_digest, init, load,
+                              tensors_of)
 from sluice.torch_loading import Loading, seed_all
 
 # Bytes of gradient that are worth a message of their own.
@@ -113,6 +114,7 @@ class _Training:
         if self._serves_evaluator():
             return
         self._loading = self._loading_of(dataset, collate)
+        self._worker.own_input = frozen_digest(self._model)
         try:
             for task in self._worker.tasks():
                 self._task = task

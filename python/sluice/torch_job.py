@@ -1,6 +1,7 @@
 """The job of a PyTorch model: its table of tensors and its first weights."""
 
 import dataclasses
+import hashlib
 import json
 import pathlib
 import struct
@@ -59,6 +60,19 @@ def tensors_of(model: torch.nn.Module) -> list[ModelTensor]:
                              f"{list(one.tensor.shape)}, expected at least one "
                              "number")
     return found
+
+
+def frozen_digest(model: torch.nn.Module) -> str:
+    """A text that is equal for models with the same frozen parameters; empty
+    for one that has none."""
+    digest = hashlib.sha256()
+    frozen = [(name, tensor) for name, tensor in model.named_parameters()
+              if not tensor.requires_grad]
+    for name, tensor in frozen:
+        values = tensor.detach().cpu().contiguous()
+        digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}".encode())
+        digest.update(values.flatten().view(torch.uint8).numpy())
+    return f"frozen parameters, sha256 {digest.hexdigest()}" if frozen else ""
 
 
 def init(model: torch.nn.Module, folder: str | pathlib.Path, *,

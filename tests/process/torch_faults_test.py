@@ -114,6 +114,22 @@ class TorchFaultsTest(unittest.TestCase):
                     *small_torch.command(small_torch.changed(replaced)))
                 self.assertIn(said, (run.dir / "worker-0.log").read_text())
 
+    def test_other_frozen_parameters_are_refused(self):
+        run = harness.Run(
+            self.job, "--workers=2",
+            *harness.sets(["limits.start_timeout_s=10"]),
+            *small_torch.command(small_torch.changed(
+                ("nn.init.ones_(model[4].bias.requires_grad_(False))",
+                 "nn.init.constant_(model[4].bias.requires_grad_(False), "
+                 "os.getpid())"))))
+        logs = "".join((run.dir / f"worker-{i}.log").read_text()
+                       for i in range(2))
+        self.assertRegex(
+            logs, r'worker (\d): input of the model process is "frozen '
+            r'parameters, sha256 \w{64}" here, "frozen parameters, sha256 '
+            r'\w{64}" at worker (?!\1)\d')
+        self.assertEqual(run.result.returncode, 1)
+
     def test_one_worker_that_misuses_it_does_not_stop_the_other(self):
         # The first process of worker 1, and no other, does.
         once = harness.scratch() / "done"

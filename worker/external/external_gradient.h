@@ -50,6 +50,7 @@ class ExternalGradient final : public TaskGradient {
   absl::StatusOr<OrRestarted<Model::Result>> Compute(
       const Batches& batches, WeightSource& weights, GradientSink& gradient,
       const CancelToken& cancel, TaskProgress* progress) override;
+  std::string OwnInput() const override { return process_->own_input(); }
   void Wake() override { process_->Wake(); }
   void Abandon() override { process_->Abandon(); }
   bool broken() const override { return process_->broken(); }

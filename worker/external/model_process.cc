@@ -173,14 +173,11 @@ absl::Status ModelProcess::AwaitReady() {
         absl::StrCat(KindName(KindOf(packet)), ", expected READY or FAILED"),
         during);
   }
-  const auto ready = ParsePacket<model_protocol::Ready>(packet);
-  if (!ready.ok())
-    return Garbage(std::string(ready.status().message()), during);
-  if (ready->protocol != model_protocol::kProtocol) {
-    return Garbage(absl::StrCat("READY for protocol ", ready->protocol,
-                                ", expected ", model_protocol::kProtocol),
-                   during);
+  absl::StatusOr<std::string> own_input = ParseReady(packet);
+  if (!own_input.ok()) {
+    return Garbage(std::string(own_input.status().message()), during);
   }
+  own_input_ = *std::move(own_input);
   return absl::OkStatus();
 }
 

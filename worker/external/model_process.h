@@ -73,6 +73,8 @@ class ModelProcess {
   pid_t pid() const { return process_->pid(); }
   // Whether every call from now on returns the error of one before.
   bool broken() const { return !broken_.ok(); }
+  // What it has said in READY.
+  const std::string& own_input() const { return own_input_; }
   // The flat vectors in shared memory, all zeros at first.
   // REQUIRES: 0 <= `buffer` < kWeights, or options.gradients.
   absl::Span<float> weights(int buffer) const {
@@ -178,6 +180,7 @@ class ModelProcess {
   const SharedMemory indices_, description_;
   const int socket_, wake_;
   const std::string name_;  // "the model process (pid 123, ...)"
+  std::string own_input_;   // Constant after Start.
 
   const std::unique_ptr<Subprocess> process_;
   absl::Status broken_;  // Why nothing more can be asked of it.

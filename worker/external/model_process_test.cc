@@ -476,6 +476,17 @@ TEST_F(ModelProcessTest, AnotherProtocolIsRefused) {
               Named("sent RESULT, expected READY or FAILED"));
 }
 
+TEST_F(ModelProcessTest, WhatItHasBesideTheJobIsKept) {
+  Start(OptionsFor("faulty_model", "own-input"));
+  EXPECT_EQ(process_->own_input(), "frozen 17");
+  for (const auto& [what, size] :
+       {std::pair{"long-input", 257}, {"unprintable-input", 1}}) {
+    EXPECT_THAT(MessageOf(StartFails(OptionsFor("faulty_model", what))),
+                HasSubstr(absl::StrCat("READY with ", size,
+                                       " characters, expected printable")));
+  }
+}
+
 TEST_F(ModelProcessTest, AProcessEndsWithItsOwner) {
   Start(OptionsFor("linear_model_py"));
   const pid_t pid = process_->pid();

@@ -43,11 +43,15 @@ struct Hello {
 };
 static_assert(sizeof(Hello) == 16);
 
+// What the program has beside the job that all of a run must have follows, up
+// to the end of the packet: kMostOwnInput printable characters of ASCII, or
+// none.
 struct Ready {
   Kind kind = Kind::kReady;
   uint32_t protocol = kProtocol;
 };
 static_assert(sizeof(Ready) == 8);
+inline constexpr size_t kMostOwnInput = 256;
 
 // The memfd of indices then holds 64-bit integers: the sizes of the `batches`
 // mini-batches and of the `next_batches` that are likely to come next, and then

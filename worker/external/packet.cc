@@ -1,8 +1,12 @@
 #include "worker/external/packet.h"
 
+#include <algorithm>
 #include <cstdint>
 
+#include "absl/algorithm/container.h"
+#include "absl/strings/ascii.h"
 #include "common/shared_memory.h"
+#include "common/status_macros.h"
 
 namespace sluice {
 
@@ -51,6 +55,26 @@ Kind KindOf(absl::string_view packet) {
     std::memcpy(&kind, packet.data(), sizeof kind);
   }
   return kind;
+}
+
+absl::StatusOr<std::string> ParseReady(absl::string_view packet) {
+  const size_t head = std::min(packet.size(), sizeof(model_protocol::Ready));
+  SLUICE_ASSIGN_OR_RETURN(const auto ready, ParsePacket<model_protocol::Ready>(
+                                                packet.substr(0, head)));
+  if (ready.protocol != model_protocol::kProtocol) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("READY for protocol ", ready.protocol, ", expected ",
+                     model_protocol::kProtocol));
+  }
+  std::string own_input(packet.substr(head));
+  if (own_input.size() > model_protocol::kMostOwnInput ||
+      !absl::c_all_of(own_input, absl::ascii_isprint)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("READY with ", own_input.size(),
+                     " characters, expected printable ones of ASCII, at most ",
+                     model_protocol::kMostOwnInput));
+  }
+  return own_input;
 }
 
 }  // namespace sluice

@@ -39,6 +39,10 @@ absl::StatusOr<Message> ParsePacket(absl::string_view packet) {
   return message;
 }
 
+// What READY has beside the protocol, which is this one. kInvalidArgument says
+// what came and what was expected.
+absl::StatusOr<std::string> ParseReady(absl::string_view packet);
+
 }  // namespace sluice
 
 #endif  // SLUICE_WORKER_EXTERNAL_PACKET_H_

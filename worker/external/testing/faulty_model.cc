@@ -35,6 +35,12 @@ std::string LogText(uint64_t task, double value, const std::string& name) {
   return std::string(reinterpret_cast<const char*>(&log), sizeof log) + name;
 }
 
+std::string ReadyText(const std::string& own_input) {
+  const protocol::Ready ready;
+  return std::string(reinterpret_cast<const char*>(&ready), sizeof ready) +
+         own_input;
+}
+
 // Instead of READY.
 const std::map<std::string, std::function<void(ProcessEnd*)>> kAtStart = {
     {"exit", [](ProcessEnd*) { _exit(3); }},
@@ -49,6 +55,14 @@ const std::map<std::string, std::function<void(ProcessEnd*)>> kAtStart = {
        worker->SayBytes(FailedText(1, "out of memory"));
        _exit(5);
      }},
+    {"own-input",
+     [](ProcessEnd* worker) { worker->SayBytes(ReadyText("frozen 17")); }},
+    {"long-input",
+     [](ProcessEnd* worker) {
+       worker->SayBytes(ReadyText(std::string(257, 'x')));
+     }},
+    {"unprintable-input",
+     [](ProcessEnd* worker) { worker->SayBytes(ReadyText("\n")); }},
     {"result-first",
      [](ProcessEnd* worker) { worker->Say(protocol::Result{}); }},
 };
