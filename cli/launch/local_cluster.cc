@@ -19,6 +19,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "cli/run_folder.h"
 #include "common/exit_codes.h"
 #include "common/process_name.h"
@@ -202,6 +204,21 @@ std::vector<std::string> LocalCluster::Names() const {
   return names;
 }
 
+std::string LocalCluster::HowEnded(const std::string& name,
+                                   const ChildExit& exit) const {
+  const std::string how = exit.ToString();
+  if (exit.ok() || exit.signal != 0) return how;
+  // A daemon says why in its last line.
+  const std::string failed = "event=failed error=\"";
+  const std::string last = TailOfFile(LogPath(name), /*lines=*/1, "");
+  const size_t at = last.find(failed);
+  if (at == std::string::npos) return how;
+  absl::string_view why = absl::string_view(last).substr(at + failed.size());
+  absl::ConsumeSuffix(&why, "\n");
+  absl::ConsumeSuffix(&why, "\"");
+  return absl::StrCat(how, ": ", why);
+}
+
 std::vector<PartEnd> LocalCluster::TakeEnded() {
   std::vector<PartEnd> ended;
   std::vector<Child> left;
@@ -218,7 +235,7 @@ std::vector<PartEnd> LocalCluster::TakeEnded() {
                      .killed = exit->signal != 0,
                      .lost_coordinator = exit->signal == 0 &&
                                          exit->status == kExitCoordinatorLost,
-                     .how = exit->ToString(),
+                     .how = HowEnded(child.name, *exit),
                      .process = ProcessName(child.process->pid())});
   }
   children_ = std::move(left);

@@ -92,6 +92,9 @@ class LocalCluster {
   std::string TailOf(const std::string& name) const;
 
  private:
+  // With what its log says of the reason, if it ended by itself.
+  std::string HowEnded(const std::string& name, const ChildExit& exit) const;
+
   struct Child {
     Part part;
     std::string name;

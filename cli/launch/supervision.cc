@@ -123,7 +123,9 @@ void Supervision::GiveUp(const PartEnd& end, const std::string& died,
   switch (end.part) {
     case Part::kLead:
     case Part::kShard:
-      Blame(end, died);
+      // One that had not joined when the user stopped the run is refused by
+      // it, or waits in vain. Whether a shard was needed the lead knows.
+      if (end.part == Part::kLead || !interrupted_) Blame(end, died);
       EndBy(now + kGrace);
       return;
     case Part::kWorker:
@@ -135,6 +137,7 @@ void Supervision::GiveUp(const PartEnd& end, const std::string& died,
       } else if (failure_.empty()) {
         // Once the run has failed, such an end is no news.
         actions->say.push_back(died);
+        given_up_.push_back(died);
       }
       return;
     case Part::kMember:

@@ -37,7 +37,7 @@ struct PartEnd {
   bool killed = false;
   // It ended because the coordinator fell silent (kExitCoordinatorLost).
   bool lost_coordinator = false;
-  std::string how;           // "killed by signal 9 (Killed)"
+  std::string how;           // "exit status 1: no GPU number 4"
   std::string process = {};  // "host:pid"
 };
 
@@ -120,6 +120,8 @@ class Supervision {
 
   // Why it failed, for a person; empty when it did not.
   const std::string& failure() const { return failure_; }
+  // The workers that had ended by themselves before it failed, and how.
+  const std::vector<std::string>& given_up() const { return given_up_; }
   // The child whose log holds the reason; empty if there is none.
   const std::string& culprit() const { return culprit_; }
 
@@ -150,6 +152,7 @@ class Supervision {
   void Blame(const PartEnd& end, const std::string& failure);
 
   int workers_left_;
+  std::vector<std::string> given_up_;
   bool worker_ended_well_ = false;
   absl::Time restarted_at_ = absl::InfinitePast();  // The last restart.
   bool restarted_ = false;  // A child had just restarted when the lead ended.

@@ -38,8 +38,16 @@ TEST(SupervisionTest, AWorkerThatEndsByItselfIsReportedAndTheRunGoesOn) {
   const auto later = s.OnTime(kStart + absl::Hours(1));
   EXPECT_FALSE(later.kill);
   EXPECT_THAT(later.restart, IsEmpty()) << "it would say the same again";
+  EXPECT_THAT(s.given_up(), ElementsAre("worker-1: exit status 1"));
   s.OnEnd(Well(Part::kLead, "ps_server-0"), kStart);
   EXPECT_EQ(s.ExitCode(), 0);
+}
+
+TEST(SupervisionTest, WorkersThatEndWithAFailedRunAreNoReasonForIt) {
+  Supervision s(2);
+  s.OnFailure("waited 60s for worker 1");
+  s.OnEnd(Badly(Part::kWorker, "worker-0"), kStart);
+  EXPECT_THAT(s.given_up(), IsEmpty());
 }
 
 TEST(SupervisionTest, AWorkerThatIsKilledIsStartedAgainAtOnceThenAfterAPause) {
@@ -309,6 +317,18 @@ TEST(SupervisionTest, ARunStoppedByAnInterruptSucceeds) {
   s.OnInterrupt();
   s.OnEnd(Well(Part::kLead, "ps_server-0"), kStart);
   EXPECT_EQ(s.ExitCode(), 0);
+}
+
+TEST(SupervisionTest, AShardThatComesAfterTheInterruptFailsNothing) {
+  for (const bool lead_ends_well : {true, false}) {
+    Supervision s(1);
+    s.OnInterrupt();
+    s.OnEnd(Badly(Part::kShard, "ps_server-1"), kStart);
+    s.OnEnd((lead_ends_well ? Well : Badly)(Part::kLead, "ps_server-0"),
+            kStart);
+    EXPECT_EQ(s.ExitCode(), lead_ends_well ? 0 : 1);
+    EXPECT_EQ(s.failure(), lead_ends_well ? "" : "ps_server-0: exit status 1");
+  }
 }
 
 TEST(SupervisionTest, WhoWaitsInVainAfterAnInterruptIsKilledInSilence) {

@@ -224,6 +224,9 @@ void Report(const TrainRun& run, const std::string& run_dir,
   }
   err << "the run failed: "
       << (end.failure().empty() ? "killed by the user" : end.failure()) << "\n";
+  for (const std::string& died : end.given_up()) {
+    err << "before that: " << died << "\n";
+  }
   if (!end.culprit().empty()) {
     err << "the last lines of " << run_dir << "/" << end.culprit() << ".log:\n"
         << run.cluster().TailOf(end.culprit());

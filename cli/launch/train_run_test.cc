@@ -172,6 +172,18 @@ TEST_F(TrainRunTest, AWorkerThatDiesIsReportedAndTheRunGoesOn) {
   EXPECT_THAT(out_.str(), HasSubstr("worker-0: exit status 7\n"));
 }
 
+TEST_F(TrainRunTest, WhyADaemonEndedIsTakenFromItsLastLine) {
+  Daemon("ps_server/ps_server",
+         std::string(kLeadStarts) +
+             "until grep -q boom $dir/worker-0.log; do sleep 0.01; done;;\n"
+             "esac\nexit 0");
+  Daemon("worker/worker",
+         "case \"$*\" in *--worker=0*) "
+         "echo 'error event=failed error=\"a \"boom\"\"'; exit 7;; esac");
+  EXPECT_EQ(Train(), 0) << err_.str();
+  EXPECT_THAT(out_.str(), HasSubstr("worker-0: exit status 7: a \"boom\"\n"));
+}
+
 TEST_F(TrainRunTest, EveryWorkerMayBeKilledAndIsStartedAgain) {
   Daemon("ps_server/ps_server",
          std::string(kLeadStarts) +

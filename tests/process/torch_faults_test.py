@@ -129,6 +129,10 @@ class TorchFaultsTest(unittest.TestCase):
             r'parameters, sha256 \w{64}" here, "frozen parameters, sha256 '
             r'\w{64}" at worker (?!\1)\d')
         self.assertEqual(run.result.returncode, 1)
+        # Whoever waits for that worker sees why.
+        self.assertRegex(
+            run.result.stdout, r"worker-\d: exit status 1: coordinator at .*: "
+            r'worker \d: input of the model process is "')
 
     def test_one_worker_that_misuses_it_does_not_stop_the_other(self):
         # The first process of worker 1, and no other, does.
