@@ -1,9 +1,10 @@
-// Only headers and file sizes are read here, because every process resolves the
-// job, and shards need no samples.
+// Only headers, file sizes and the labels of IDX files, a byte each, are read
+// here, because every process resolves the job, and shards need no samples.
 #include "common/data_shape.h"
 
 #include <string>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/cifar_file.h"
@@ -31,6 +32,17 @@ absl::StatusOr<std::vector<int64_t>> ReadSplitShape(const std::string& images,
   return shape;
 }
 
+// Makes `data` know the largest label of the file, if there is none as large.
+absl::Status ReadLargestLabel(const std::string& labels, DataShape* data) {
+  SLUICE_ASSIGN_OR_RETURN(const IdxFile file, ReadIdxFile(labels, 1));
+  const auto largest = absl::c_max_element(file.values);
+  if (*largest < data->classes) return absl::OkStatus();
+  data->classes = int64_t{*largest} + 1;
+  data->largest_label_at =
+      absl::StrCat("sample ", largest - file.values.begin(), " of ", labels);
+  return absl::OkStatus();
+}
+
 absl::StatusOr<DataShape> ReadIdx(const proto::Idx& idx) {
   DataShape data;
   SLUICE_ASSIGN_OR_RETURN(
@@ -38,6 +50,7 @@ absl::StatusOr<DataShape> ReadIdx(const proto::Idx& idx) {
       ReadSplitShape(idx.train_images(), idx.train_labels()));
   data.train_samples = train[0];
   data.input_shape = {1, train[1], train[2]};
+  SLUICE_RETURN_IF_ERROR(ReadLargestLabel(idx.train_labels(), &data));
   if (idx.test_images().empty()) return data;
   SLUICE_ASSIGN_OR_RETURN(const std::vector<int64_t> test,
                           ReadSplitShape(idx.test_images(), idx.test_labels()));
@@ -48,6 +61,7 @@ absl::StatusOr<DataShape> ReadIdx(const proto::Idx& idx) {
                      " as in ", idx.train_images()));
   }
   data.test_samples = test[0];
+  SLUICE_RETURN_IF_ERROR(ReadLargestLabel(idx.test_labels(), &data));
   return data;
 }
 

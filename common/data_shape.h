@@ -38,10 +38,11 @@ struct DataShape {
   }
 };
 
-// Reads only headers, and of JPEG images their names. `data` has its defaults
-// filled in. kNotFound, kInvalidArgument (also if no reader is named) and
-// kDataLoss name the file, what was expected and what was found, as in
-// ReadIdxShape, CountCifarImages, ListTrainingJpegs and CountTextSamples.
+// Reads only headers, of JPEG images their names and of IDX files the labels.
+// `data` has its defaults filled in. kNotFound, kInvalidArgument (also if no
+// reader is named) and kDataLoss name the file, what was expected and what was
+// found, as in ReadIdxShape, CountCifarImages, ListTrainingJpegs and
+// CountTextSamples.
 absl::StatusOr<DataShape> ReadDataShape(const proto::Data& data);
 
 // Whether the reader keeps images in memory, one byte per pixel and channel.

@@ -182,6 +182,8 @@ TEST(DataShapeTest, HeadersGiveSamplesAndShape) {
   EXPECT_EQ(shape->test_samples, 2);
   EXPECT_THAT(shape->input_shape, ElementsAre(1, 4, 5));
   EXPECT_TRUE(shape->classification);
+  EXPECT_EQ(shape->classes, 5 * 7 + 1);
+  EXPECT_THAT(shape->largest_label_at, testing::StartsWith("sample 5 of "));
   EXPECT_EQ(shape->BatchesPerEpoch(4), 2);
   EXPECT_EQ(shape->BatchesPerEpoch(6), 1);
 }

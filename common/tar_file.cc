@@ -122,7 +122,7 @@ class Walk {
   // The next regular file; nullopt at the end.
   absl::StatusOr<std::optional<TarMember>> Next() {
     Extension extension;
-    while (at_ < archive_.size()) {
+    while (true) {
       SLUICE_ASSIGN_OR_RETURN(const Header header, ReadHeader());
       if (std::all_of(header.begin(), header.end(),
                       [](char c) { return c == '\0'; })) {
@@ -163,7 +163,9 @@ class Walk {
 
   absl::StatusOr<Header> ReadHeader() {
     if (archive_.size() - at_ < kBlock) {
-      return Error("expected a tar header, the archive ends");
+      return Error(
+          "expected a tar header, or the zeros at an archive's end; the file "
+          "ends: it may be cut short");
     }
     Header header;
     SLUICE_RETURN_IF_ERROR(archive_.ReadAt(at_, kBlock, header.data()));

@@ -93,11 +93,17 @@ TEST(TarFileTest, WhatIsNoArchiveOrIsCutIsRefusedWithThePosition) {
   };
   EXPECT_THAT(refused(std::string(600, 'x')),
               HasSubstr("damaged.tar: at byte 0: expected a tar header"));
-  EXPECT_THAT(refused("short"), HasSubstr("the archive ends"));
+  EXPECT_THAT(refused("short"), HasSubstr("at byte 0: expected a tar header, or the zeros"));
   // The folder's header, that of a, and part of a.
   EXPECT_THAT(refused(whole.substr(0, 1500)),
               HasSubstr("at byte 512: a member of 2000 bytes begins, the "
                         "archive has 1500 bytes"));
+  // The folder's header, a with its padding, b's header and none of the padding
+  // behind its byte.
+  EXPECT_THAT(refused(whole.substr(0, 512 + 512 + 2048)),
+              HasSubstr("the file ends: it may be cut short"));
+  EXPECT_THAT(refused(whole.substr(0, 512 + 512 + 2048 + 512 + 1)),
+              HasSubstr("the file ends: it may be cut short"));
   std::string flipped = whole;
   flipped[512 + 124] ^= 1;  // In the size.
   EXPECT_THAT(refused(flipped),
