@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <sstream>
 #include <system_error>
 #include <vector>
@@ -64,6 +65,15 @@ std::string CoordinatorAddressOf(const std::string& run_dir) {
     if (words.size() == 2 && words[0] == "coordinator") return words[1];
   }
   return "";
+}
+
+std::optional<std::string> TextOfFile(const std::string& path) {
+  std::error_code error;
+  // To read a folder as a stream throws.
+  if (std::filesystem::is_directory(path, error)) return std::nullopt;
+  std::ifstream in(path, std::ios::binary);
+  if (!in) return std::nullopt;
+  return std::string{std::istreambuf_iterator<char>(in), {}};
 }
 
 std::string TailOfFile(const std::string& path, int lines,

@@ -1,6 +1,7 @@
 #ifndef SLUICE_CLI_RUN_FOLDER_H_
 #define SLUICE_CLI_RUN_FOLDER_H_
 
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -16,6 +17,9 @@ absl::StatusOr<std::string> MakeRunFolder(const std::string& wanted,
 // Where the coordinator of a run listens, "host:port", from the file
 // `addresses` of its folder; empty until that says so.
 std::string CoordinatorAddressOf(const std::string& run_dir);
+
+// All of a file; nullopt when it cannot be read or is no file.
+std::optional<std::string> TextOfFile(const std::string& path);
 
 // The last `lines` lines of a text file, each after `indent`; empty when it
 // cannot be read or is empty. Reads at most its last 16 KiB.

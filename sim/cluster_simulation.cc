@@ -198,7 +198,7 @@ absl::Status ClusterSimulation::Handle(const Event& event) {
 }
 
 VirtualTime ClusterSimulation::InOrder(VirtualTime* inbox) {
-  *inbox = std::max(*inbox, queue_.now() + network_.Latency());
+  *inbox = std::max(*inbox, Later(queue_.now(), network_.Latency()));
   return *inbox - queue_.now();
 }
 
@@ -244,7 +244,7 @@ void ClusterSimulation::Compute(const Event& event) {
   const WorkerId id(event.worker);
   const double seconds = ScheduleOf(id).Begin(
       SlotOf(options_.job, id), Seconds(queue_.now()), whole, batches);
-  queue_.Add(std::llround(seconds * kSecond),
+  queue_.Add(VirtualSeconds(seconds),
              {Kind::kComputed, 0, event.worker, event.number});
 }
 
@@ -265,7 +265,7 @@ void ClusterSimulation::Push(const Event& event) {
       queue_.Add(there, {Kind::kReady, 0, event.worker, event.number});
       continue;
     }
-    queue_.Add(there + network_.Latency(),
+    queue_.Add(Later(there, network_.Latency()),
                {Kind::kStaged, s, event.worker, event.number});
   }
 }

@@ -1,9 +1,12 @@
 #ifndef SLUICE_SIM_EVENT_QUEUE_H_
 #define SLUICE_SIM_EVENT_QUEUE_H_
 
+#include <cmath>
 #include <cstdint>
 #include <deque>
+#include <limits>
 #include <queue>
+#include <utility>
 #include <vector>
 
 #include "common/status_macros.h"
@@ -12,6 +15,19 @@ namespace sluice {
 
 // Virtual time in nanoseconds from the start of the simulation.
 using VirtualTime = int64_t;
+
+// As virtual time, to the nearest nanosecond; 146 years at most.
+inline VirtualTime VirtualSeconds(double seconds) {
+  constexpr VirtualTime kMost = VirtualTime{1} << 62;
+  return seconds * 1e9 < static_cast<double>(kMost)
+             ? std::llround(seconds * 1e9)
+             : kMost;
+}
+// The sum of two times from 0 on; the latest there is where it is later.
+inline VirtualTime Later(VirtualTime time, VirtualTime delay) {
+  constexpr VirtualTime kLatest = std::numeric_limits<VirtualTime>::max();
+  return delay > kLatest - time ? kLatest : time + delay;
+}
 
 // Events in order of time. Events that are due at the same time are taken in
 // the order in which they were added, with one exception: events added with
@@ -31,7 +47,7 @@ class EventQueue {
     if (delay == 0) {
       due_.push_back(std::move(event));
     } else {
-      later_.push({now_ + delay, added_++, std::move(event)});
+      later_.push({Later(now_, delay), added_++, std::move(event)});
     }
   }
 
@@ -49,13 +65,13 @@ class EventQueue {
   }
 
  private:
-  struct Later {
+  struct Waiting {
     VirtualTime time;
     int64_t number;
     Event event;
     // priority_queue puts the largest first, so the earliest must be the
     // largest.
-    bool operator<(const Later& other) const {
+    bool operator<(const Waiting& other) const {
       return time != other.time ? time > other.time : number > other.number;
     }
   };
@@ -64,7 +80,7 @@ class EventQueue {
   int64_t added_ = 0;
   // Without a network most events are due at once, and need no heap.
   std::deque<Event> due_;
-  std::priority_queue<Later> later_;
+  std::priority_queue<Waiting> later_;
 };
 
 }  // namespace sluice

@@ -1,5 +1,6 @@
 #include "sim/event_queue.h"
 
+#include <limits>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -34,6 +35,18 @@ TEST(EventQueueTest, WhatIsDueAtOnceGoesFirst) {
   queue.Add(5, 5);
   EXPECT_THAT(TakeAll(&queue), ::testing::ElementsAre(2, 3, 4, 5));
   EXPECT_EQ(queue.now(), 15);
+}
+
+TEST(EventQueueTest, TimeEndsAtTheLatestThereIs) {
+  EventQueue<int> queue;
+  const VirtualTime long_after = VirtualSeconds(1e300);
+  EXPECT_GT(long_after, VirtualSeconds(4e9));
+  for (int i = 1; i <= 3; ++i) {
+    queue.Add(long_after, i);
+    EXPECT_EQ(queue.Take(), i);
+  }
+  EXPECT_EQ(queue.now(), std::numeric_limits<VirtualTime>::max());
+  EXPECT_EQ(VirtualSeconds(1.5e-9), 2);
 }
 
 }  // namespace

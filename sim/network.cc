@@ -6,16 +6,10 @@
 #include "sim/network.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "common/status_macros.h"
 
 namespace sluice {
-namespace {
-
-constexpr double kNanoseconds = 1e9;
-
-}  // namespace
 
 absl::StatusOr<Network> Network::Create(const proto::Job& job,
                                         double worker_links) {
@@ -31,7 +25,7 @@ absl::StatusOr<Network> Network::Create(const proto::Job& job,
 }
 
 VirtualTime Network::Latency() {
-  return std::llround(latency_.Draw(0, messages_++) * kNanoseconds);
+  return VirtualSeconds(latency_.Draw(0, messages_++));
 }
 
 VirtualTime Network::Send(VirtualTime now, double bandwidth, int64_t bytes,
@@ -39,27 +33,25 @@ VirtualTime Network::Send(VirtualTime now, double bandwidth, int64_t bytes,
   if (bandwidth == 0) return now;
   if (link >= static_cast<int64_t>(links->size())) links->resize(link + 1);
   VirtualTime& free = (*links)[link];
-  free = std::max(free, now) +
-         std::llround(static_cast<double>(bytes) / bandwidth * kNanoseconds);
+  free = Later(std::max(free, now),
+               VirtualSeconds(static_cast<double>(bytes) / bandwidth));
   return free;
 }
 
 VirtualTime Network::ToWorker(VirtualTime now, ShardId shard, WorkerId worker,
                               int64_t bytes) {
-  return std::max(
-             Send(now, shard_bandwidth_, bytes, shard.value(), &from_shards_),
-             Send(now, worker_bandwidth_, bytes, worker.value(),
-                  &to_workers_)) -
-         now + Latency();
+  const VirtualTime sent = std::max(
+      Send(now, shard_bandwidth_, bytes, shard.value(), &from_shards_),
+      Send(now, worker_bandwidth_, bytes, worker.value(), &to_workers_));
+  return Later(sent - now, Latency());
 }
 
 VirtualTime Network::ToShard(VirtualTime now, WorkerId worker, ShardId shard,
                              int64_t bytes) {
-  return std::max(
-             Send(now, worker_bandwidth_, bytes, worker.value(),
-                  &from_workers_),
-             Send(now, shard_bandwidth_, bytes, shard.value(), &to_shards_)) -
-         now + Latency();
+  const VirtualTime sent = std::max(
+      Send(now, worker_bandwidth_, bytes, worker.value(), &from_workers_),
+      Send(now, shard_bandwidth_, bytes, shard.value(), &to_shards_));
+  return Later(sent - now, Latency());
 }
 
 }  // namespace sluice

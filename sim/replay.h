@@ -40,6 +40,11 @@ struct ReplayReport {
   // run may have come further than `version`.
   std::optional<TornTail> torn;
 
+  // Whether the run has recorded anything of its weights; one that was killed
+  // early has only its gradients' losses.
+  bool compared_weights() const {
+    return digests > 0 || !recorded_sha256.empty();
+  }
   // Whether every recorded bit was reproduced.
   bool same() const {
     return !difference.update.has_value() && !difference.version.has_value() &&

@@ -1,13 +1,12 @@
 #include "cli/plot/recorded_run.h"
 
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "cli/run_folder.h"
 #include "common/status_macros.h"
 #include "ps_server/coordinator/log/generations.h"
 
@@ -15,12 +14,6 @@ namespace sluice {
 namespace {
 
 using nlohmann::json;
-
-std::optional<std::string> ReadText(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return std::nullopt;
-  return std::string{std::istreambuf_iterator<char>(in), {}};
-}
 
 // A finite number; JSON has null for the others.
 std::optional<double> Number(const json& object, const char* name) {
@@ -71,7 +64,7 @@ bool ParseLine(absl::string_view line, Metrics* metrics) {
 }
 
 void ReadSummary(RecordedRun* run) {
-  const auto text = ReadText(absl::StrCat(run->folder, "/summary.json"));
+  const auto text = TextOfFile(absl::StrCat(run->folder, "/summary.json"));
   if (!text.has_value()) {
     run->notes.push_back("no summary.json: drawn as far as the run went");
     return;
@@ -141,7 +134,7 @@ absl::StatusOr<RecordedRun> ReadRecordedRun(const std::string& folder) {
   if (!std::filesystem::is_directory(folder, error)) {
     return absl::NotFoundError(absl::StrCat(folder, ": is no folder"));
   }
-  const auto metrics = ReadText(absl::StrCat(folder, "/metrics.jsonl"));
+  const auto metrics = TextOfFile(absl::StrCat(folder, "/metrics.jsonl"));
   SLUICE_ASSIGN_OR_RETURN(const std::vector<Generation> generations,
                           ListGenerations(folder));
   const bool has_log = !generations.empty();

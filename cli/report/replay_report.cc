@@ -5,6 +5,15 @@
 #include "nlohmann/json.hpp"
 
 namespace sluice {
+namespace {
+
+const char* Verdict(const ReplayReport& report) {
+  if (!report.same()) return "NOT the same\n";
+  if (report.compared_weights()) return "the same bits\n";
+  return "the same losses; of the weights the run has recorded nothing\n";
+}
+
+}  // namespace
 
 std::string DescribeReplay(const ReplayReport& report) {
   std::string text = absl::StrFormat(
@@ -31,7 +40,7 @@ std::string DescribeReplay(const ReplayReport& report) {
   if (report.torn.has_value()) {
     absl::StrAppend(&text, report.torn->ToString(), "\n");
   }
-  absl::StrAppend(&text, report.same() ? "the same bits\n" : "NOT the same\n");
+  absl::StrAppend(&text, Verdict(report));
   return text;
 }
 

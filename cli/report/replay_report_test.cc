@@ -76,5 +76,15 @@ TEST(ReplayReportTest, ARunWithoutAHashIsTheSameAsFarAsItWasRecorded) {
       nlohmann::json::parse(ReplayJson(report))["recorded_sha256"].is_null());
 }
 
+TEST(ReplayReportTest, ARunThatRecordedNoWeightsHasTheSameLosses) {
+  ReplayReport report = Same();
+  report.recorded_sha256 = "";
+  report.digests = 0;
+  EXPECT_TRUE(report.same());
+  EXPECT_THAT(DescribeReplay(report),
+              testing::EndsWith("\nthe same losses; of the weights the run has "
+                                "recorded nothing\n"));
+}
+
 }  // namespace
 }  // namespace sluice

@@ -7,6 +7,8 @@
 #include "cli/report/run_ledger.h"
 
 #include <cstdint>
+#include <filesystem>
+#include <system_error>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -66,6 +68,11 @@ absl::StatusOr<Ledger> ReadRunLedger(const std::string& run_dir) {
     }
   }
   SLUICE_ASSIGN_OR_RETURN(Ledger ledger, ReadLedger(run_dir, expected));
+  std::error_code error;
+  if (!result.ok() &&
+      std::filesystem::exists(absl::StrCat(run_dir, "/summary.json"), error)) {
+    ledger.errors.push_back(std::string(result.status().message()));
+  }
   if (!expected.ended) return ledger;
   const GenerationLedger total = ledger.Total();
   Compare("updates", result->version, ledger.version.value(), &ledger);

@@ -102,8 +102,8 @@ std::string DescribeTime(const json& summary) {
 
 // Null if there is no summary that can be read.
 json ReadSummary(const std::string& run_dir) {
-  std::ifstream file(PathOf(run_dir));
-  const json summary = json::parse(file, nullptr, /*allow_exceptions=*/false);
+  const json summary = json::parse(TextOfFile(PathOf(run_dir)).value_or(""),
+                                   nullptr, /*allow_exceptions=*/false);
   return summary.is_object() ? summary : json();
 }
 

@@ -62,13 +62,49 @@ class BadInputTest(unittest.TestCase):
                           "is -1", self.refused(command, job, "--seed=-1"))
 
     def test_a_damaged_summary_is_named(self):
-        folder = harness.scratch()
-        (folder / "summary.json").write_text('{"version": ')
-        for more in ((), ("--json",)):
-            result = harness.tool("status", folder, *more)
-            self.assertEqual((result.returncode, result.stdout), (1, ""))
-            self.assertIn(f"{folder}/summary.json: cannot be read, expected a "
-                          "JSON object", result.stderr)
+        run = harness.train(harness.write_job(harness.LINEAR_JOB))
+        summary = run.dir / "summary.json"
+        said = f"{summary}: cannot be read, expected a JSON object"
+
+        def check():
+            for more in ((), ("--json",)):
+                result = harness.tool("status", run.dir, *more)
+                self.assertEqual((result.returncode, result.stdout), (1, ""))
+                self.assertIn(said, result.stderr)
+            result = harness.tool("ledger", run.dir)
+            self.assertEqual(result.returncode, 1)
+            self.assertIn(said, result.stdout)
+
+        summary.write_text('{"version": ')
+        check()
+        summary.unlink()
+        summary.mkdir()
+        check()
+
+    def test_a_run_that_left_no_summary_may_be_resumed(self):
+        run = harness.train(harness.write_job(harness.LINEAR_JOB))
+        (run.dir / "summary.json").unlink()
+        self.assertRegex(self.refused("status", run.dir, status=1),
+                         "has left no summary.json: .* `sluice train JOB "
+                         f"--resume {run.dir}`")
+
+    def test_a_label_that_no_output_stands_for_is_named(self):
+        outputs = harness.LENET.read_text().count("layer {") - 1
+        self.assertRegex(
+            self.refused("check", harness.LENET, "--set",
+                         f"model.layer[{outputs}].dense.units=5"),
+            r"the last layer must have 10 outputs or more, because sample \d+ "
+            r"of .*labels.* has label 9; it has 5")
+
+    def test_times_beyond_any_clock_are_simulated(self):
+        job = harness.write_job(harness.LINEAR_JOB)
+        for delays in ("compute { log_normal { median_ms: 5 sigma: 10 } }",
+                       "compute { constant { ms: 1e9 } } worker_factor: [1e6]",
+                       "compute { constant { ms: 10 } } "
+                       "latency { log_normal { median_ms: 5 sigma: 10 } }"):
+            result = harness.tool("simulate", job, "--timing-only",
+                                  "--updates=200", f"--set=delays={{{delays}}}")
+            self.assertEqual(result.returncode, 0, result.stderr)
 
     def test_a_missing_data_file_is_named(self):
         message = self.refused("check", harness.LENET, "--set",
