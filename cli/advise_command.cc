@@ -25,6 +25,7 @@
 #include "common/resolved_job.h"
 #include "common/status_macros.h"
 #include "sim/advice.h"
+#include "sim/simulated_run.h"
 
 namespace sluice {
 namespace {
@@ -115,6 +116,8 @@ absl::Status Complete(const ResolvedJob& job, AdviseFlags* flags) {
     return absl::InvalidArgumentError(
         "one of --target-accuracy and --target-loss must be given");
   }
+  // Before the runs, which would all refuse it.
+  SLUICE_RETURN_IF_ERROR(CheckTarget(job, question.target));
   if (!flags->compute_times.empty()) {
     SLUICE_RETURN_IF_ERROR(
         UseComputeTimes(job, flags->compute_times, &question));

@@ -27,17 +27,17 @@ struct CheckpointFlags {
   bool json = false;
 };
 
-absl::StatusOr<Checkpoint> Find(const std::string &path) {
+absl::StatusOr<Checkpoint> Find(const std::string& path) {
   std::vector<std::string> passed_over;
   absl::StatusOr<Checkpoint> found = FindCheckpoint(path, &passed_over);
-  for (const std::string &line : passed_over) {
+  for (const std::string& line : passed_over) {
     std::cerr << "passed over " << line << "\n";
   }
   if (!found.ok()) std::cerr << found.status().message() << "\n";
   return found;
 }
 
-int Inspect(const CheckpointFlags &flags) {
+int Inspect(const CheckpointFlags& flags) {
   const SlowWork slow("inspect");
   const auto found = Find(flags.checkpoint);
   if (!found.ok()) return 1;
@@ -46,7 +46,7 @@ int Inspect(const CheckpointFlags &flags) {
   return 0;
 }
 
-int Export(const CheckpointFlags &flags) {
+int Export(const CheckpointFlags& flags) {
   const SlowWork slow("export");
   const auto found = Find(flags.checkpoint);
   if (!found.ok()) return 1;
@@ -76,8 +76,8 @@ struct TakeFlags {
 };
 
 // How the run stands, or stood in the end, where its folder is known.
-absl::StatusOr<proto::JobStatus> StatusOf(const std::string &run,
-                                          CoordinatorWatch *watch) {
+absl::StatusOr<proto::JobStatus> StatusOf(const std::string& run,
+                                          CoordinatorWatch* watch) {
   absl::StatusOr<proto::JobStatus> status = watch->GetStatus();
   if (status.ok()) return status;
   absl::StatusOr<proto::JobStatus> finished = ReadFinishedStatus(run);
@@ -86,9 +86,9 @@ absl::StatusOr<proto::JobStatus> StatusOf(const std::string &run,
 
 // Waits until `version`, which is asked for, is written. `before`: how the run
 // stood then.
-absl::Status AwaitWritten(const std::string &run, int64_t version,
-                          const proto::JobStatus &before,
-                          CoordinatorWatch *watch, SignalWait *signals) {
+absl::Status AwaitWritten(const std::string& run, int64_t version,
+                          const proto::JobStatus& before,
+                          CoordinatorWatch* watch, SignalWait* signals) {
   SlowWork slow("checkpoint", "version");
   for (;;) {
     SLUICE_ASSIGN_OR_RETURN(const proto::JobStatus now, StatusOf(run, watch));
@@ -102,9 +102,9 @@ absl::Status AwaitWritten(const std::string &run, int64_t version,
   }
 }
 
-int Take(const TakeFlags &flags) {
+int Take(const TakeFlags& flags) {
   SignalWait signals;  // Before gRPC starts its threads.
-  const auto fail = [&flags](const absl::Status &status) {
+  const auto fail = [&flags](const absl::Status& status) {
     std::cerr << flags.run << ": " << status.message() << "\n";
     return absl::IsCancelled(status) ? kInterrupted : 1;
   };
@@ -138,16 +138,16 @@ constexpr char kWhich[] =
 
 }  // namespace
 
-void AddCheckpointCommands(CLI::App &app, int *exit_code) {
+void AddCheckpointCommands(CLI::App& app, int* exit_code) {
   auto flags = std::make_shared<CheckpointFlags>();
-  CLI::App *inspect = app.add_subcommand(
+  CLI::App* inspect = app.add_subcommand(
       "inspect", "Compare a checkpoint's checksums and print what is in it");
   inspect->add_option("checkpoint", flags->checkpoint, kWhich)->required();
   inspect->add_flag("--json", flags->json, "Print one JSON object");
   inspect->callback([flags, exit_code] { *exit_code = Inspect(*flags); });
 
   auto take_flags = std::make_shared<TakeFlags>();
-  CLI::App *take = app.add_subcommand(
+  CLI::App* take = app.add_subcommand(
       "checkpoint", "Have a run write a checkpoint now, and wait for it");
   take->add_option("run", take_flags->run,
                    "Run folder, or host:port of the coordinator")
@@ -156,7 +156,7 @@ void AddCheckpointCommands(CLI::App &app, int *exit_code) {
   AddTlsFlags(take, &take_flags->tls);
   take->callback([take_flags, exit_code] { *exit_code = Take(*take_flags); });
 
-  CLI::App *command = app.add_subcommand(
+  CLI::App* command = app.add_subcommand(
       "export", "Write a checkpoint's weights as one .safetensors file");
   command->add_option("checkpoint", flags->checkpoint, kWhich)->required();
   command->add_option("file", flags->out, "Written, or replaced")->required();

@@ -185,6 +185,23 @@ absl::Status RunRecorder::Close(const ClusterSimulation& simulation,
 
 constexpr double kSecond = 1e9;  // In nanoseconds.
 
+bool Reaches(const Evaluation& evaluation, const SimulationTarget& target) {
+  if (!evaluation.error.empty()) return false;
+  const bool accurate = target.accuracy.has_value() &&
+                        evaluation.accuracy.value_or(0) >= *target.accuracy;
+  return accurate ||
+         (target.loss.has_value() && evaluation.loss <= *target.loss);
+}
+
+// Timing of the whole run, in which the first update is counted from the start.
+Timing TimingOfAll(SimulationWindow window, int workers, const TaskUse& task) {
+  if (window.commits.empty()) return {};
+  window.commits.insert(window.commits.begin(), window.begin);
+  return TimingOf(window, workers, task);
+}
+
+}  // namespace
+
 absl::Status CheckTarget(const ResolvedJob& job,
                          const SimulationTarget& target) {
   if (!target.accuracy.has_value() && !target.loss.has_value()) {
@@ -203,23 +220,6 @@ absl::Status CheckTarget(const ResolvedJob& job,
   }
   return absl::OkStatus();
 }
-
-bool Reaches(const Evaluation& evaluation, const SimulationTarget& target) {
-  if (!evaluation.error.empty()) return false;
-  const bool accurate = target.accuracy.has_value() &&
-                        evaluation.accuracy.value_or(0) >= *target.accuracy;
-  return accurate ||
-         (target.loss.has_value() && evaluation.loss <= *target.loss);
-}
-
-// Timing of the whole run, in which the first update is counted from the start.
-Timing TimingOfAll(SimulationWindow window, int workers, const TaskUse& task) {
-  if (window.commits.empty()) return {};
-  window.commits.insert(window.commits.begin(), window.begin);
-  return TimingOf(window, workers, task);
-}
-
-}  // namespace
 
 absl::StatusOr<SimulatedRun> SimulateRun(const ResolvedJob& job,
                                          const SimulatedRunOptions& options) {

@@ -22,6 +22,10 @@ struct SimulationTarget {
   std::optional<double> loss;      // On the test split, at most this.
 };
 
+// kInvalidArgument: evaluations of the job's runs cannot find it.
+absl::Status CheckTarget(const ResolvedJob& job,
+                         const SimulationTarget& target);
+
 struct SimulatedRunOptions {
   std::string run_dir;  // Empty: no files are written.
   SimulationTarget target;

@@ -36,7 +36,7 @@ void CoordinatorWatch::Connect() {
 }
 
 absl::Status CoordinatorWatch::Check(const grpc::Status& result) {
-  const absl::Status status = FromGrpcStatus(result);
+  const absl::Status status = FromFirstCall(result);
   // After a failed attempt a channel waits for seconds before the next one, and
   // every call until then fails at once. A new channel tries at once, so that a
   // coordinator that is back is seen by the next call.

@@ -16,15 +16,15 @@
 namespace sluice {
 namespace {
 
-int64_t Bytes(const proto::CheckpointManifest &manifest) {
+int64_t Bytes(const proto::CheckpointManifest& manifest) {
   int64_t bytes = 0;
-  for (const proto::CheckpointFile &file : manifest.file()) {
+  for (const proto::CheckpointFile& file : manifest.file()) {
     bytes += file.bytes();
   }
   return bytes;
 }
 
-std::string Samples(const proto::TrainingState &state) {
+std::string Samples(const proto::TrainingState& state) {
   const int64_t samples =
       CountersFrom(kRunCounters, state.counters()).samples_applied;
   std::string text =
@@ -37,8 +37,8 @@ std::string Samples(const proto::TrainingState &state) {
 }
 
 // Where the file of shard `i` is, if it is on a disk of that shard's own.
-std::string Place(const Checkpoint &checkpoint, int i) {
-  const proto::CheckpointFile &file = checkpoint.manifest().file(i);
+std::string Place(const Checkpoint& checkpoint, int i) {
+  const proto::CheckpointFile& file = checkpoint.manifest().file(i);
   if (file.path().empty()) return "";
   return absl::StrCat(", at ", file.host(), ":", file.path(),
                       checkpoint.IsHere(i) ? "" : ", not on this host");
@@ -47,15 +47,24 @@ std::string Place(const Checkpoint &checkpoint, int i) {
 }  // namespace
 
 absl::StatusOr<Checkpoint> FindCheckpoint(
-    const std::string &path, std::vector<std::string> *passed_over) {
-  std::error_code error;
-  if (!std::filesystem::is_directory(path + "/checkpoints", error)) {
+    const std::string& path, std::vector<std::string>* passed_over) {
+  const auto has = [&path](const char* name) {
+    std::error_code error;
+    return std::filesystem::exists(absl::StrCat(path, "/", name), error);
+  };
+  if (!has("checkpoints")) {
+    if (!has("manifest")) {
+      return absl::NotFoundError(absl::StrCat(
+          path,
+          ": has neither a manifest, as a checkpoint's folder, nor "
+          "checkpoints, as that of a run that has written some"));
+    }
     SLUICE_ASSIGN_OR_RETURN(Checkpoint checkpoint, Checkpoint::Open(path));
     SLUICE_RETURN_IF_ERROR(checkpoint.Verify());
     return checkpoint;
   }
   SLUICE_ASSIGN_OR_RETURN(NewestCheckpoint newest, OpenNewestCheckpoint(path));
-  for (const absl::Status &status : newest.refused) {
+  for (const absl::Status& status : newest.refused) {
     passed_over->push_back(std::string(status.message()));
   }
   if (newest.checkpoint.has_value()) return *std::move(newest.checkpoint);
@@ -63,8 +72,8 @@ absl::StatusOr<Checkpoint> FindCheckpoint(
       absl::StrCat(path, ": has no whole checkpoint, expected one"));
 }
 
-std::string DescribeCheckpoint(const Checkpoint &checkpoint) {
-  const proto::CheckpointManifest &manifest = checkpoint.manifest();
+std::string DescribeCheckpoint(const Checkpoint& checkpoint) {
+  const proto::CheckpointManifest& manifest = checkpoint.manifest();
   const ParameterLayout layout = LayoutOf(manifest);
   std::string text = absl::StrFormat(
       "checkpoint   %s, whole\n"
@@ -80,22 +89,22 @@ std::string DescribeCheckpoint(const Checkpoint &checkpoint) {
       absl::StrJoin(manifest.array(), ", "), Bytes(manifest),
       manifest.file_size(), manifest.chunk_floats());
   for (int i = 0; i < manifest.file_size(); ++i) {
-    const proto::CheckpointFile &file = manifest.file(i);
+    const proto::CheckpointFile& file = manifest.file(i);
     absl::StrAppendFormat(&text, "  %s  %d bytes, weights %d to %d%s\n",
                           file.name(), file.bytes(), file.begin(), file.end(),
                           Place(checkpoint, i));
   }
   absl::StrAppend(&text, "tensors\n");
-  for (const TensorSpec &tensor : layout.tensors()) {
+  for (const TensorSpec& tensor : layout.tensors()) {
     absl::StrAppendFormat(&text, "  %s  (%s)\n", tensor.name,
                           absl::StrJoin(tensor.shape, ", "));
   }
   return text;
 }
 
-std::string CheckpointJson(const Checkpoint &checkpoint) {
-  const proto::CheckpointManifest &manifest = checkpoint.manifest();
-  const proto::TrainingState &state = manifest.state();
+std::string CheckpointJson(const Checkpoint& checkpoint) {
+  const proto::CheckpointManifest& manifest = checkpoint.manifest();
+  const proto::TrainingState& state = manifest.state();
   nlohmann::ordered_json json;
   json["folder"] = checkpoint.folder();
   json["generation"] = manifest.generation();
@@ -112,7 +121,7 @@ std::string CheckpointJson(const Checkpoint &checkpoint) {
   json["bytes"] = Bytes(manifest);
   json["files"] = nlohmann::json::array();
   for (int i = 0; i < manifest.file_size(); ++i) {
-    const proto::CheckpointFile &file = manifest.file(i);
+    const proto::CheckpointFile& file = manifest.file(i);
     json["files"].push_back({{"name", file.name()},
                              {"bytes", file.bytes()},
                              {"begin", file.begin()},
@@ -123,7 +132,7 @@ std::string CheckpointJson(const Checkpoint &checkpoint) {
     json["files"].back()["here"] = checkpoint.IsHere(i);
   }
   json["tensors"] = nlohmann::ordered_json::object();
-  for (const proto::CheckpointTensor &tensor : manifest.tensor()) {
+  for (const proto::CheckpointTensor& tensor : manifest.tensor()) {
     json["tensors"][tensor.name()] =
         std::vector<int64_t>(tensor.shape().begin(), tensor.shape().end());
   }
@@ -131,8 +140,8 @@ std::string CheckpointJson(const Checkpoint &checkpoint) {
       json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace), "\n");
 }
 
-absl::Status ExportWeights(const Checkpoint &checkpoint,
-                           const std::string &path) {
+absl::Status ExportWeights(const Checkpoint& checkpoint,
+                           const std::string& path) {
   const ParameterLayout layout = LayoutOf(checkpoint.manifest());
   SLUICE_ASSIGN_OR_RETURN(const std::vector<float> weights,
                           checkpoint.Read("weights", {0, layout.size()}));

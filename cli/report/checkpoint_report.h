@@ -15,18 +15,18 @@ namespace sluice {
 // newer one that is not whole. Compares every checksum. Errors name the file,
 // what was expected and what was found.
 absl::StatusOr<Checkpoint> FindCheckpoint(
-    const std::string &path, std::vector<std::string> *passed_over);
+    const std::string& path, std::vector<std::string>* passed_over);
 
 // What is in a checkpoint, as `sluice inspect` prints it.
-std::string DescribeCheckpoint(const Checkpoint &checkpoint);
+std::string DescribeCheckpoint(const Checkpoint& checkpoint);
 // The same as one JSON object, with the tensors' shapes.
-std::string CheckpointJson(const Checkpoint &checkpoint);
+std::string CheckpointJson(const Checkpoint& checkpoint);
 
 // Joins the shards' weights and writes them as tensors, in the format of a
 // run's weights.safetensors. kUnavailable, kDataLoss: the message names the
 // file.
-absl::Status ExportWeights(const Checkpoint &checkpoint,
-                           const std::string &path);
+absl::Status ExportWeights(const Checkpoint& checkpoint,
+                           const std::string& path);
 
 }  // namespace sluice
 

@@ -55,7 +55,7 @@ TEST_F(CheckpointReportTest, OfARunTheDamagedAreNamedAndOfACheckpointRefused) {
   EXPECT_THAT(
       std::string(
           FindCheckpoint(run_ + "/none", &passed_over_).status().message()),
-      HasSubstr("none/manifest: cannot be opened"));
+      HasSubstr("none: has neither a manifest"));
 }
 
 TEST_F(CheckpointReportTest, WhatIsInItIsSaid) {

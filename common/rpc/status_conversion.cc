@@ -3,6 +3,8 @@
 #include <string>
 
 #include "absl/strings/cord.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "proto/status_details.pb.h"
 
 namespace sluice {
@@ -46,6 +48,19 @@ absl::Status FromGrpcStatus(const grpc::Status& status) {
     out.SetPayload(detail.type_url(), absl::Cord(detail.value()));
   }
   return out;
+}
+
+absl::Status FromFirstCall(const grpc::Status& status) {
+  absl::Status out = FromGrpcStatus(status);
+  if (!absl::StrContains(out.message(), "failed to connect") ||
+      !absl::StrContains(out.message(), "Socket closed")) {
+    return out;
+  }
+  return absl::Status(
+      out.code(),
+      absl::StrCat(out.message(),
+                   "; a port that expects TLS closes a connection in plain "
+                   "text: is --tls missing?"));
 }
 
 }  // namespace sluice

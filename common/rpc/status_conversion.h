@@ -14,6 +14,11 @@ namespace sluice {
 grpc::Status ToGrpcStatus(const absl::Status& status);
 absl::Status FromGrpcStatus(const grpc::Status& status);
 
+// The same for the first call over a connection: if it did not come about
+// because the other side closed it, says that plain text to a port that expects
+// TLS ends so.
+absl::Status FromFirstCall(const grpc::Status& status);
+
 }  // namespace sluice
 
 #endif  // SLUICE_COMMON_RPC_STATUS_CONVERSION_H_

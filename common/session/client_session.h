@@ -119,6 +119,8 @@ class ClientSession {
   // ---- How it stands. ----
 
   bool contacted() const { return contacted_; }  // A Welcome has come.
+  // How the last connection ended; "none": there has been none.
+  const std::string& last_error() const { return last_error_; }
   // A complete Welcome has come. For peers other than shards, complete means
   // that it names the shards' addresses, and for those whose Join names their
   // instruction set also the run's.

@@ -147,17 +147,20 @@ class CoordinatorClient::Impl {
 absl::Status CoordinatorClient::Impl::AwaitWelcome() {
   while (true) {
     bool contacted;
+    std::string error;
     {
       absl::MutexLock lock(&mu_);
       AwaitFor(&mu_, absl::Condition(this, &Impl::WelcomedOrEnded), kSayEvery);
       if (session_.welcomed()) return absl::OkStatus();
       if (Ended()) return *end_;  // OK: the run ended before it began here.
       contacted = session_.contacted();
+      if (!contacted) error = session_.last_error();
     }
-    spdlog::info("event=waiting for=\"{}\" address={} seconds={:.0f}",
-                 contacted ? "the others to join" : "the coordinator",
-                 options_.address,
-                 absl::ToDoubleSeconds(options_.clock->Now() - start_));
+    spdlog::info(
+        "event=waiting for=\"{}\" address={} seconds={:.0f}{}",
+        contacted ? "the others to join" : "the coordinator", options_.address,
+        absl::ToDoubleSeconds(options_.clock->Now() - start_),
+        error.empty() ? "" : absl::StrCat(" last_error=\"", error, "\""));
   }
 }
 
@@ -254,7 +257,7 @@ absl::Status CoordinatorClient::Impl::RunConnection() {
   const grpc::Status status = stream->Finish();
   absl::MutexLock lock(&mu_);
   context_ = nullptr;
-  return FromGrpcStatus(status);
+  return FromFirstCall(status);
 }
 
 bool CoordinatorClient::Impl::OnFrame(const proto::FromCoordinator& frame,

@@ -162,6 +162,7 @@ class AdviseTest(unittest.TestCase):
                                   harness.scratch() / "advice")
             self.assertEqual(result.returncode, 2, args)
             self.assertIn(said, result.stderr)
+            self.assertEqual(result.stdout, "")  # Nothing was tried.
 
 
 if __name__ == "__main__":

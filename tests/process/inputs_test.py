@@ -279,7 +279,8 @@ class InspectTest(unittest.TestCase):
     def test_what_is_no_checkpoint_is_named(self):
         for command in "inspect", "export":
             folder = harness.scratch()
-            self.assertIn(f"{folder}/manifest: cannot be opened",
+            self.assertIn(f"{folder}: has neither a manifest, as a "
+                          "checkpoint's folder, nor checkpoints",
                           self.refused(command, folder))
             (folder / "manifest").write_bytes(b"What somebody wrote")
             self.assertIn('manifest: is no manifest of a checkpoint: begins '

@@ -38,10 +38,12 @@ class TlsTest(unittest.TestCase):
         with TlsRun(folder) as run:
             run.await_training()
             # Plain text, and another CA's operator.
-            for flags in [[], [f"--tls={foreign / 'operator'}"]]:
+            for flags, said in [([], "is --tls missing?"),
+                                ([f"--tls={foreign / 'operator'}"], "")]:
                 refused = run.status(*flags)
                 self.assertEqual(refused.returncode, 1, refused.stdout)
                 self.assertEqual(refused.stdout, "")
+                self.assertIn(said, refused.stderr)
             worker = folder / "worker"
             own = ["-cert", worker / "tls.crt", "-key", worker / "tls.key",
                    "-CAfile", worker / "ca.crt", "-alpn", "h2"]
