@@ -7,7 +7,7 @@
 
 namespace sluice {
 
-std::string SeedText(const std::string& text) {
+std::string WhyNoSeed(const std::string& text) {
   uint64_t seed = 0;
   return absl::SimpleAtoi(text, &seed)
              ? ""
@@ -17,7 +17,7 @@ std::string SeedText(const std::string& text) {
 
 void JobFlags::AddTo(CLI::App& command) {
   AddAllButSeedTo(command);
-  command.add_option("--seed", seed, "Sets seed")->check(SeedText);
+  command.add_option("--seed", seed, "Sets seed")->check(WhyNoSeed);
 }
 
 void JobFlags::AddAllButSeedTo(CLI::App& command) {

@@ -14,7 +14,7 @@ namespace sluice {
 
 // Why `text` is no seed, for CLI::Option::check, to which -1 is 2^64 - 1;
 // empty: it is one.
-std::string SeedText(const std::string& text);
+std::string WhyNoSeed(const std::string& text);
 
 // The job file and its overrides on the command line, the same for every
 // command that takes a job.

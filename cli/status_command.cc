@@ -28,10 +28,10 @@ constexpr absl::Duration kWatchEvery = absl::Seconds(1);
 
 // Prints the summary of a run whose coordinator does not answer, if it has one.
 int ShowWhatIsLeft(const StatusFlags& flags, const absl::Status& silence) {
-  const std::string summary = absl::StrCat(flags.run, "/summary.json");
-  std::error_code error;
-  if (!std::filesystem::exists(summary, error)) {
+  const absl::StatusOr<std::string> text = DescribeSummary(flags.run);
+  if (absl::IsNotFound(text.status())) {
     std::cerr << flags.run << ": " << silence.message() << "\n";
+    std::error_code error;
     if (std::filesystem::exists(absl::StrCat(flags.run, "/commit_log"),
                                 error)) {
       std::cerr << "the run does not answer and has left no summary.json: it "
@@ -41,13 +41,13 @@ int ShowWhatIsLeft(const StatusFlags& flags, const absl::Status& silence) {
     }
     return 1;
   }
-  const absl::StatusOr<std::string> text = DescribeSummary(flags.run);
   if (!text.ok()) {
     std::cerr << text.status().message() << "\n";
     return 1;
   }
   if (flags.json) {
-    std::cout << std::ifstream(summary).rdbuf();
+    std::cout
+        << std::ifstream(absl::StrCat(flags.run, "/summary.json")).rdbuf();
   } else {
     std::cout << *text;
   }

@@ -22,7 +22,7 @@ struct SimulationTarget {
   std::optional<double> loss;      // On the test split, at most this.
 };
 
-// kInvalidArgument: evaluations of the job's runs cannot find it.
+// kInvalidArgument: no evaluation of the job could say that it is reached.
 absl::Status CheckTarget(const ResolvedJob& job,
                          const SimulationTarget& target);
 

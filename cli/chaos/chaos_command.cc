@@ -456,7 +456,7 @@ void AddChaosCommand(CLI::App& app, int* exit_code) {
   command
       ->add_option("--seed", options.seed,
                    "Of what is done, to whom and when; default 1")
-      ->check(SeedText);
+      ->check(WhyNoSeed);
   command->add_option("--kills", options.kills, "SIGKILLs; default 6")
       ->check(CLI::NonNegativeNumber);
   command

@@ -123,8 +123,8 @@ void Supervision::GiveUp(const PartEnd& end, const std::string& died,
   switch (end.part) {
     case Part::kLead:
     case Part::kShard:
-      // One that had not joined when the user stopped the run is refused by
-      // it, or waits in vain. Whether a shard was needed the lead knows.
+      // After Ctrl-C a shard that had not joined is refused, or waits in vain.
+      // If the run needed it, the lead fails.
       if (end.part == Part::kLead || !interrupted_) Blame(end, died);
       EndBy(now + kGrace);
       return;

@@ -7,8 +7,6 @@
 #include "cli/report/run_ledger.h"
 
 #include <cstdint>
-#include <filesystem>
-#include <system_error>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -68,9 +66,7 @@ absl::StatusOr<Ledger> ReadRunLedger(const std::string& run_dir) {
     }
   }
   SLUICE_ASSIGN_OR_RETURN(Ledger ledger, ReadLedger(run_dir, expected));
-  std::error_code error;
-  if (!result.ok() &&
-      std::filesystem::exists(absl::StrCat(run_dir, "/summary.json"), error)) {
+  if (absl::IsDataLoss(result.status())) {
     ledger.errors.push_back(std::string(result.status().message()));
   }
   if (!expected.ended) return ledger;

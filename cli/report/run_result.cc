@@ -2,8 +2,9 @@
 
 #include <cmath>
 #include <cstdint>
-#include <fstream>
+#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -108,8 +109,13 @@ json ReadSummary(const std::string& run_dir) {
 }
 
 absl::Status Unreadable(const std::string& run_dir) {
-  return absl::NotFoundError(absl::StrCat(
-      PathOf(run_dir), ": cannot be read, expected a JSON object"));
+  const std::string path = PathOf(run_dir);
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) {
+    return absl::NotFoundError(absl::StrCat(path, ": there is no such file"));
+  }
+  return absl::DataLossError(
+      absl::StrCat(path, ": cannot be read, expected a JSON object"));
 }
 
 }  // namespace

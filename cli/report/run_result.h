@@ -29,7 +29,7 @@ struct RunResult {
            counters.rejected + counters.lost;
   }
 };
-// kNotFound: there is no such file, or it is no JSON object.
+// kNotFound: there is no such file. kDataLoss: it is no JSON object.
 absl::StatusOr<RunResult> ReadRunResult(const std::string& run_dir);
 
 // How a run that is over stood in the end: its summary and the last line of its

@@ -1,6 +1,9 @@
 #include "common/rpc/status_conversion.h"
 
+#include <string>
+
 #include "common/exchange_error.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace sluice {
@@ -44,6 +47,22 @@ TEST(StatusConversionTest, ACodeNobodyKnowsBecomesUnknown) {
   EXPECT_EQ(FromGrpcStatus(odd), absl::UnknownError("odd"));
   const absl::Status strange(static_cast<absl::StatusCode>(77), "strange");
   EXPECT_EQ(ToGrpcStatus(strange).error_code(), grpc::StatusCode::UNKNOWN);
+}
+
+TEST(StatusConversionTest, OnlyAConnectionThatDidNotComeAboutHintsAtTls) {
+  const auto said = [](const std::string& message) {
+    const absl::Status status =
+        FromFirstCall(grpc::Status(grpc::StatusCode::UNAVAILABLE, message));
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+    return std::string(status.message());
+  };
+  EXPECT_THAT(said("failed to connect to all addresses: Socket closed"),
+              testing::EndsWith("is --tls missing?"));
+  // A peer that dies, and one that is not there.
+  for (const char* message :
+       {"Socket closed", "failed to connect to all addresses: refused"}) {
+    EXPECT_EQ(said(message), message);
+  }
 }
 
 }  // namespace

@@ -127,9 +127,15 @@ class ResumeTest(unittest.TestCase):
             os.close(at_work)
         self.assertEqual(refused.returncode, 2)
         self.assertIn("another `sluice train` is at work in it", refused.stderr)
-        summary, output = self.goes_on(job, folder, *harness.sets(LONG[:2]))
+        _, output = self.goes_on(job, folder, *harness.sets(LONG[:2]))
         self.assertIn("the job has no `checkpoint`", output)
-        # What it came to is not computed again over it, unless that is wanted.
+
+    def test_results_beyond_the_newest_checkpoint_are_not_replaced(self):
+        job = harness.write_job(harness.LINEAR_JOB)
+        sets = harness.sets(LONG)
+        folder = self.killed(job, *sets)
+        # Without checkpoints from here on.
+        summary, _ = self.goes_on(job, folder, *harness.sets(LONG[:2]))
         weights = (folder / "weights.safetensors").read_bytes()
         refused = resume(job, folder, *sets)
         self.assertEqual(refused.returncode, 2)
