@@ -384,6 +384,7 @@ absl::Status RunWorker(Process& process, std::optional<WorkerId> given,
       job, process.security, proto::WORKER, id.value(), /*rejoins=*/false);
   session.join.set_any_number(!given.has_value());
   const auto say_inputs = [&] {  // It takes time.
+    session.join.clear_inputs();
     for (auto& [name, value] : context.Inputs()) {
       (*session.join.mutable_inputs())[name] = value;
     }
