@@ -195,7 +195,7 @@ void AddQuestion(CLI::App* command, AdviseFlags* flags) {
   command
       ->add_option("--target-accuracy", question.target.accuracy,
                    "The share of the test split to get right")
-      ->check(CLI::Range(0.0, 1.0));
+      ->check(NumberFrom(0.0, 1.0));
   command->add_option("--target-loss", question.target.loss,
                       "Or the test loss to reach");
   command
@@ -215,7 +215,7 @@ void AddQuestion(CLI::App* command, AdviseFlags* flags) {
                    "Multiples of the job's learning rate to try, A,B,...")
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->check(CLI::Range(1e-6, 1e6))
+      ->check(NumberFrom(1e-6, 1e6))
       ->capture_default_str();
   command
       ->add_option("--seeds", question.seeds,
@@ -231,7 +231,7 @@ void AddQuestion(CLI::App* command, AdviseFlags* flags) {
   command
       ->add_option("--evaluate-every", question.evaluate_every,
                    "Epochs between evaluations")
-      ->check(CLI::Range(1e-6, 1e6))
+      ->check(NumberFrom(1e-6, 1e6))
       ->capture_default_str();
   command->add_option("--compute-times", flags->compute_times,
                       "Take the compute times that this run has measured "
@@ -249,7 +249,7 @@ void AddAdviseCommand(CLI::App& app, int* exit_code) {
   command
       ->add_option("--budget", flags->budget_seconds,
                    "Seconds after which it ends with what it knows")
-      ->check(CLI::Range(1e-3, 1e9))
+      ->check(NumberFrom(1e-3, 1e9))
       ->capture_default_str();
   command
       ->add_option("--threads", flags->threads,

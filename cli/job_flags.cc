@@ -15,6 +15,17 @@ std::string WhyNoSeed(const std::string& text) {
                             text);
 }
 
+CLI::Validator NumberFrom(double low, double high) {
+  const std::string range = absl::StrCat("from ", low, " to ", high);
+  const auto why_not = [low, high, range](const std::string& text) {
+    double value = 0;
+    return absl::SimpleAtod(text, &value) && value >= low && value <= high
+               ? ""
+               : absl::StrCat("expected a number ", range, ", is ", text);
+  };
+  return CLI::Validator(why_not, range);
+}
+
 void JobFlags::AddTo(CLI::App& command) {
   AddAllButSeedTo(command);
   command.add_option("--seed", seed, "Sets seed")->check(WhyNoSeed);

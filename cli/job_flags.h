@@ -16,6 +16,9 @@ namespace sluice {
 // empty: it is one.
 std::string WhyNoSeed(const std::string& text);
 
+// Takes numbers from `low` to `high`. CLI::Range also takes NaN.
+CLI::Validator NumberFrom(double low, double high);
+
 // The job file and its overrides on the command line, the same for every
 // command that takes a job.
 struct JobFlags {

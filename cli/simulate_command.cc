@@ -129,7 +129,7 @@ void AddSimulateCommand(CLI::App& app, int* exit_code) {
       ->add_option("--target-accuracy", flags->target.accuracy,
                    "End when an evaluation finds so much of the test split "
                    "right")
-      ->check(CLI::Range(0.0, 1.0))
+      ->check(NumberFrom(0.0, 1.0))
       ->excludes(timing_only);
   command
       ->add_option("--target-loss", flags->target.loss,
@@ -144,7 +144,7 @@ void AddSimulateCommand(CLI::App& app, int* exit_code) {
       ->add_option("--precision", flags->timing.precision,
                    "End when half the 99% interval of the time per update is "
                    "below this share of it")
-      ->check(CLI::Range(0.0, 1.0))
+      ->check(NumberFrom(0.0, 1.0))
       ->needs(timing_only);
   command->add_flag("--json", flags->json, "Print one JSON object");
   command->callback([flags, exit_code] { *exit_code = Simulate(*flags); });

@@ -104,11 +104,20 @@ HttpAnswer Refused(const absl::Status& why) {
   return {.code = 503, .body = absl::StrCat(why.message(), "\n")};
 }
 
+// Also of one that has only begun.
+bool IsRunFolder(const std::string& folder) {
+  std::error_code error;
+  return std::filesystem::exists(folder + "/job.textproto", error) ||
+         std::filesystem::exists(folder + "/addresses", error) ||
+         std::filesystem::exists(folder + "/summary.json", error);
+}
+
 int ShowUi(const UiFlags& flags) {
   SignalWait signals;  // Before gRPC starts its threads.
-  std::error_code error;
-  if (!std::filesystem::is_directory(flags.run, error)) {
-    std::cerr << flags.run << ": is no folder, expected that of a run\n";
+  if (!IsRunFolder(flags.run)) {
+    std::cerr << flags.run
+              << ": is not the folder of a run, which has a job.textproto, "
+                 "addresses or summary.json\n";
     return 2;
   }
   const absl::StatusOr<HostPort> at = ParseHostPort(flags.http);

@@ -4,6 +4,7 @@
 // is recorded.
 #include "sim/simulated_run.h"
 
+#include <cmath>
 #include <memory>
 #include <optional>
 #include <string>
@@ -212,6 +213,9 @@ absl::Status CheckTarget(const ResolvedJob& job,
     return absl::InvalidArgumentError(
         "a target needs evaluation.enabled and evaluation.every_epochs above "
         "0");
+  }
+  if (target.loss.has_value() && std::isnan(*target.loss)) {
+    return absl::InvalidArgumentError("the target loss is not a number");
   }
   if (target.accuracy.has_value() && !job.data.classification) {
     return absl::InvalidArgumentError(

@@ -52,6 +52,9 @@ namespace {
 
 constexpr int kRefused = 2;
 
+// Acts of one kind in a run, at most.
+constexpr int kMostOfAKind = 100000;
+
 // Often enough to see most versions. It costs a hundredth of a core.
 constexpr absl::Duration kLookEvery = absl::Milliseconds(50);
 // A coordinator that is stopped must not delay the next look for long.
@@ -458,29 +461,33 @@ void AddChaosCommand(CLI::App& app, int* exit_code) {
                    "Of what is done, to whom and when; default 1")
       ->check(WhyNoSeed);
   command->add_option("--kills", options.kills, "SIGKILLs; default 6")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::Range(0, kMostOfAKind));
   command
       ->add_option(
           "--stops", flags->stops,
           "SIGSTOPs, with SIGCONT later; default: a third of the kills")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::Range(0, kMostOfAKind));
   command
       ->add_option("--cuts", options.cuts,
                    "Times that somebody's network is cut; default: as many as "
                    "stops where the system lets it")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::Range(0, kMostOfAKind));
   command
       ->add_option("--storage-faults", options.storage_faults,
                    "Times that a server's run folder cannot be read, is full, "
                    "or stalls; default 0")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::Range(0, kMostOfAKind));
   command->add_flag("--no-servers", flags->no_servers,
                     "Leave shards and the coordinator alone");
-  command->add_option("--tolerance", options.tolerance,
-                      "Of the final accuracy (a regression's loss); default "
-                      "0.02");
-  command->add_option("--patience", flags->patience_s,
-                      "Seconds without an update that are a hang; default 60");
+  command
+      ->add_option("--tolerance", options.tolerance,
+                   "Of the final accuracy (a regression's loss); default "
+                   "0.02")
+      ->check(NumberFrom(-1e9, 1e9));
+  command
+      ->add_option("--patience", flags->patience_s,
+                   "Seconds without an update that are a hang; default 60")
+      ->check(NumberFrom(1e-3, 1e9));
   command->add_option("--tls", options.tls,
                       "Folder of certificates, as `sluice certs` makes it: "
                       "the daemons talk by mutual TLS");

@@ -68,7 +68,7 @@ std::string FormatProgress(const proto::JobStatus& status) {
   if (status.epochs_total() > 0) {
     absl::StrAppendFormat(&line, "/%g", status.epochs_total());
   }
-  absl::StrAppendFormat(&line, "  version %d  loss %.4f", status.version(),
+  absl::StrAppendFormat(&line, "  version %d  loss %.4g", status.version(),
                         status.loss());
   if (status.has_test_accuracy()) {
     absl::StrAppendFormat(&line, "  test %.4f", status.test_accuracy());

@@ -95,10 +95,13 @@ TEST(StatusReportTest, SaysWhatRecoveriesHaveCost) {
   status.mutable_recovery()->set_restored_version(40);
   status.mutable_recovery()->set_updates_lost(17);
   status.mutable_recovery()->set_reason("shard 1 restarted");
+  status.mutable_checkpoint();
   EXPECT_THAT(FormatStatus(status),
               HasSubstr("recovered    generation 3 goes on from version 40; 17 "
                         "updates lost so far\n"
                         "because      shard 1 restarted\n"));
+  EXPECT_THAT(FormatStatus(status),
+              HasSubstr("checkpoints  none yet in this generation, 0 written"));
   const auto json = nlohmann::json::parse(StatusJson(status))["recovery"];
   EXPECT_EQ(json["restored_version"], 40);
   EXPECT_EQ(json["updates_lost"], 17);

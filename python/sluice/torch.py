@@ -32,7 +32,7 @@ import torch
 
 from sluice import model_process, torch_evaluation
 # pylint: disable-next=unused-import
-from sluice.torch_job import (BatchNorm, ModelTensor, frozen_digest, init, load,
+from sluice.torch_job import (BatchNorm, ModelTensor, fixed_digest, init, load,
                               tensors_of)
 from sluice.torch_loading import Loading, seed_all
 
@@ -114,7 +114,7 @@ class _Training:
         if self._serves_evaluator():
             return
         self._loading = self._loading_of(dataset, collate)
-        self._worker.own_input = frozen_digest(self._model)
+        self._worker.own_input = fixed_digest(self._model)
         try:
             for task in self._worker.tasks():
                 self._task = task

@@ -62,17 +62,25 @@ def tensors_of(model: torch.nn.Module) -> list[ModelTensor]:
     return found
 
 
-def frozen_digest(model: torch.nn.Module) -> str:
-    """A text that is equal for models with the same frozen parameters; empty
-    for one that has none."""
+def fixed_digest(model: torch.nn.Module) -> str:
+    """A text that is equal for models with the same frozen parameters and
+    buffers; empty for one that has none. Buffers of batch norms and sparse ones
+    do not count."""
     digest = hashlib.sha256()
-    frozen = [(name, tensor) for name, tensor in model.named_parameters()
-              if not tensor.requires_grad]
-    for name, tensor in frozen:
+    statistics = {id(tensor) for module in model.modules()
+                  if isinstance(module, BatchNorm)
+                  for tensor in module.buffers(recurse=False)}
+    fixed = [(name, tensor) for name, tensor in model.named_parameters()
+             if not tensor.requires_grad]
+    fixed += [(name, tensor) for name, tensor in model.named_buffers()
+              if id(tensor) not in statistics
+              and tensor.layout == torch.strided]
+    for name, tensor in fixed:
         values = tensor.detach().cpu().contiguous()
         digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}".encode())
         digest.update(values.flatten().view(torch.uint8).numpy())
-    return f"frozen parameters, sha256 {digest.hexdigest()}" if frozen else ""
+    return (f"frozen parameters and buffers, sha256 {digest.hexdigest()}"
+            if fixed else "")
 
 
 def init(model: torch.nn.Module, folder: str | pathlib.Path, *,

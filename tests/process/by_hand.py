@@ -65,7 +65,11 @@ class ByHand:
             result = harness.tool("status", self.lead, "--json")
             status = json.loads(result.stdout) if not result.returncode else {}
             return status if status and holds(status) else None
-        return harness.wait_until(look, what, self.processes["shard 0"])
+        try:
+            return harness.wait_until(look, what, self.processes["shard 0"])
+        except AssertionError as failure:
+            said = self.log("shard 0")[-8000:]
+            raise AssertionError(f"{failure}; shard 0:\n{said}") from None
 
     def await_training(self, generation=1):
         """Waits until updates are made in a generation. Returns the status."""

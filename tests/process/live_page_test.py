@@ -161,11 +161,13 @@ class UiTest(unittest.TestCase):
                 self.assertGreater(state["time"]["seconds"]["applied"], 0)
 
     def test_bad_flags_are_named(self):
+        begun = harness.scratch()
+        (begun / "addresses").touch()
         for arguments, named in (
-                (["no/such"], "no/such: is no folder"),
-                ([str(harness.scratch()), "--http=0.0.0.0:0"],
-                 "only this machine reaches"),
-                ([str(harness.scratch()), "--http=8080"], "--http: ")):
+                (["no/such"], "no/such: is not the folder of a run"),
+                ([str(harness.scratch())], ": is not the folder of a run"),
+                ([str(begun), "--http=0.0.0.0:0"], "only this machine reaches"),
+                ([str(begun), "--http=8080"], "--http: ")):
             with self.subTest(arguments=arguments):
                 result = harness.tool("ui", *arguments)
                 self.assertEqual(result.returncode, 2, result.stderr)

@@ -27,7 +27,7 @@ class TimelineTest(unittest.TestCase):
         run = harness.train(
             harness.write_job(harness.LINEAR_JOB), "--timeline",
             *harness.sets(["sync.policy=K_SYNC", "sync.k=2",
-                           "cluster.workers=3"]))
+                           "cluster.workers=3", "stop.epochs=8"]))
         cls.summary, cls.events = run.summary, events(run.dir)
         cls.tasks = [e for e in cls.events if e["name"] == "task"]
 

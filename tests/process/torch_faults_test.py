@@ -126,8 +126,8 @@ class TorchFaultsTest(unittest.TestCase):
                        for i in range(2))
         self.assertRegex(
             logs, r'worker (\d): input of the model process is "frozen '
-            r'parameters, sha256 \w{64}" here, "frozen parameters, sha256 '
-            r'\w{64}" at worker (?!\1)\d')
+            r'parameters and buffers, sha256 \w{64}" here, "frozen parameters '
+            r'and buffers, sha256 \w{64}" at worker (?!\1)\d')
         self.assertEqual(run.result.returncode, 1)
         # Whoever waits for that worker sees why.
         self.assertRegex(

@@ -19,7 +19,7 @@ if "torch" in harness.SUITES:
     from torch import nn
 
     import sluice.torch
-    from sluice.torch_job import tensors_of
+    from sluice.torch_job import fixed_digest, tensors_of
 
 
 class FakeAsked:
@@ -327,6 +327,19 @@ class TorchOptimizerTest(unittest.TestCase):
             with self.assertRaisesRegex(ValueError, said):
                 sluice.torch.init(model, folder, train_samples=8)
             self.assertEqual(list(folder.iterdir()), [])
+
+    def test_what_no_job_has_is_told_apart_by_its_values(self):
+        def digest(frozen=0.5, buffer=0.5, statistic=0.5):
+            model = nn.Sequential(nn.Linear(2, 1), nn.BatchNorm1d(1))
+            nn.init.constant_(model[0].bias.requires_grad_(False), frozen)
+            model.register_buffer("table", torch.tensor([1, buffer]))
+            model.register_buffer("edges", torch.eye(2).to_sparse())
+            model[1].running_mean.fill_(statistic)
+            return fixed_digest(model)
+
+        self.assertEqual(digest(), digest(statistic=1))
+        self.assertEqual(len({digest(), digest(frozen=1), digest(buffer=1)}), 3)
+        self.assertEqual(fixed_digest(nn.BatchNorm1d(1)), "")
 
     def test_step_is_called_once_for_each_mini_batch(self):
         _, opt, _ = model_and_optimizer(FakeTask(0), FakeTask(1))
