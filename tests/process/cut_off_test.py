@@ -12,7 +12,7 @@ import unittest
 import by_hand
 import harness
 
-LEASE_S = 2
+LEASE_S = 3
 # Longer than a process used to wait for a silent coordinator.
 LONG_S = 7
 
@@ -137,6 +137,10 @@ class CutOffTest(unittest.TestCase):
 
     def test_a_replacement_waits_for_the_lease_and_the_older_one_is_refused(self):
         self.relay.talking.clear()
+        # A word that comes after the replacement has asked would refuse it.
+        self.cluster.await_status(
+            lambda s: self.worker_1(s)["last_heard_s"] > LEASE_S / 3,
+            "the last words of worker 1")
         self.cluster.commands["replacement"] = [
             f if not str(f).startswith("--coordinator=")
             else f"--coordinator={self.cluster.lead}"
