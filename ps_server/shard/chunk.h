@@ -75,6 +75,8 @@ class ChunkRef {
     }
     return *chunk_->checksum;
   }
+  // Whether it has been asked for.
+  bool has_checksum() const { return chunk_->checksum.has_value(); }
   // To be written from now on. REQUIRES: IsUnique().
   float* mutable_data() const {
     chunk_->checksum.reset();

@@ -142,7 +142,7 @@ class ExchangeService::Impl {
     for (int64_t made = 0; made < kMadeAtOnce;) {
       const auto chunk = shard.unmade();
       if (!chunk.has_value()) return;
-      shard.Make(*chunk);
+      shard.MakeAhead(*chunk);
       made += shard.grid().size(*chunk);
     }
     Post([] {});

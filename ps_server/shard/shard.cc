@@ -215,6 +215,12 @@ void Shard::Make(int chunk) {
   making_.reset();
 }
 
+void Shard::MakeAhead(int chunk) {
+  const bool had_checksum = making_->pieces[chunk]->had_checksum;
+  Make(chunk);
+  if (had_checksum) store_.ComputeChecksum(chunk);
+}
+
 std::optional<int> Shard::unmade() const {
   if (!making_.has_value()) return std::nullopt;
   return making_->next;

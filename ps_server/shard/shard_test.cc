@@ -180,6 +180,29 @@ class LaterTest : public HeldVersionTest {
     ASSERT_TRUE(shard_.Begin({shard_.executed() + 1, Two(2)}).ok());
   }
 
+  // Asks for the checksum of chunk 0 of version 1, and then makes version 2.
+  void AskAndMakeAhead(bool hold) {
+    auto read = shard_.Pull({Generation(2), Version(1), true});
+    ASSERT_TRUE(read.ok() && read->has_value());
+    (*read)->snapshot->chunks[0].Checksum(shard_.grid().size(0));
+    if (!hold) {
+      shard_.EndRead((*read)->id);
+      (*read)->snapshot.reset();
+    }
+    BeginTwo();
+    while (const auto chunk = shard_.unmade()) shard_.MakeAhead(*chunk);
+  }
+  void ExpectOnlyTheFirstIsChecked() {
+    const auto read = shard_.Pull({Generation(2), Version(2), true});
+    ASSERT_TRUE(read.ok() && read->has_value());
+    const std::vector<ChunkRef>& chunks = (*read)->snapshot->chunks;
+    EXPECT_TRUE(chunks[0].has_checksum());
+    EXPECT_FALSE(chunks[1].has_checksum());
+    const int64_t floats = shard_.grid().size(0);
+    EXPECT_EQ(chunks[0].Checksum(floats),
+              ChunkChecksum(absl::MakeConstSpan(chunks[0].data(), floats)));
+  }
+
   std::vector<float> two_, three_;  // Weights and states of these versions.
 };
 
@@ -224,6 +247,18 @@ TEST_F(LaterTest, WhoNeedsTheRoomOfItsGradientsMakesIt) {
   EXPECT_EQ(shard_.unmade(), 1);
   StageAll(In(2, 6), 1);
   EXPECT_EQ(shard_.unmade(), std::nullopt);
+  EXPECT_EQ(Floats(shard_.Hold()), two_);
+}
+
+TEST_F(LaterTest, WhatIsMadeAheadInPlaceIsCheckedIfTheOneBeforeWas) {
+  AskAndMakeAhead(/*hold=*/false);
+  ExpectOnlyTheFirstIsChecked();
+  EXPECT_EQ(Floats(shard_.Hold()), two_);
+}
+
+TEST_F(LaterTest, WhatIsMadeAheadElsewhereIsCheckedIfTheOneBeforeWas) {
+  AskAndMakeAhead(/*hold=*/true);
+  ExpectOnlyTheFirstIsChecked();
   EXPECT_EQ(Floats(shard_.Hold()), two_);
 }
 

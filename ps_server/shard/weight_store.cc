@@ -112,13 +112,14 @@ std::vector<ReadId> WeightStore::Close() {
 
 WeightStore::Piece WeightStore::Prepare(int chunk) {
   ChunkRef& slot = next_[chunk];
+  const bool had_checksum = slot.has_checksum();
   if (slot.IsUnique()) {
     float* const to = slot.mutable_data();
-    return {slot, to};
+    return {slot, to, had_checksum};
   }
   ++chunks_copied_;
   ChunkRef from = pool_.Replace(&slot);
-  return {std::move(from), slot.mutable_data()};
+  return {std::move(from), slot.mutable_data(), had_checksum};
 }
 
 void WeightStore::Publish() {
@@ -126,6 +127,10 @@ void WeightStore::Publish() {
   snapshot->version = version() + 1;
   snapshot->chunks = std::exchange(next_, {});
   current_ = std::move(snapshot);
+}
+
+void WeightStore::ComputeChecksum(int chunk) const {
+  current_->chunks[chunk].Checksum(grid_.size(chunk));
 }
 
 absl::Status WeightStore::Pin(Version version) {

@@ -66,13 +66,17 @@ class WeightStore {
   // the oldest that is not pinned. Their holders must let go of the snapshot.
   std::vector<ReadId> Close();
   struct Piece {
-    ChunkRef from;  // The closed version's chunk, held.
-    float* to;      // The next version's; may be the same memory.
+    ChunkRef from;      // The closed version's chunk, held.
+    float* to;          // The next version's; may be the same memory.
+    bool had_checksum;  // The checksum of `from` was asked for.
   };
   // Says where `chunk` is to be read and written. It may be written after
   // Publish, if nobody looks at it before that.
   Piece Prepare(int chunk);
   void Publish();
+  // Computes the checksum of a chunk of the newest version, which is written,
+  // for whoever will ask for it.
+  void ComputeChecksum(int chunk) const;
 
   // Retains the newest version until as many Releases as Pins have come.
   // Errors: kNotFound where that version is not the newest, or not pinned.
