@@ -36,8 +36,13 @@ def mapped(pid, name):
 def opened(pid, name):
     """How many descriptors of such a memory it has."""
     folder = f"/proc/{pid}/fd"
-    return sum(f"memfd:{name}" in os.readlink(f"{folder}/{number}")
-               for number in os.listdir(folder))
+    count = 0
+    for number in os.listdir(folder):
+        try:
+            count += f"memfd:{name}" in os.readlink(f"{folder}/{number}")
+        except FileNotFoundError:
+            pass  # Closed meanwhile.
+    return count
 
 
 class SharedMemoryTest(unittest.TestCase):
