@@ -230,6 +230,8 @@ TEST(SimulatedRunTest, ATargetThatCannotBeMeasuredIsRefused) {
   EXPECT_THAT(
       refusal({"evaluation.every_epochs=0"}, {.accuracy = {}, .loss = 1}),
       HasSubstr("evaluation.every_epochs"));
+  EXPECT_THAT(refusal({}, {.accuracy = {}, .loss = NAN}),
+              HasSubstr("not a number"));
 }
 
 TEST(SimulatedRunTest, ADivergingRunNamesTheTensorAndLeavesASummary) {

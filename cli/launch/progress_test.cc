@@ -54,6 +54,12 @@ TEST(ProgressTest, ARegressionShowsItsTestLoss) {
   EXPECT_THAT(FormatProgress(status), HasSubstr("test loss 0.5"));
 }
 
+TEST(ProgressTest, TheLossOfARunThatDivergesStaysShort) {
+  proto::JobStatus status = RunningStatus();
+  status.set_loss(1e70);
+  EXPECT_THAT(FormatProgress(status), HasSubstr("  loss 1e+70  "));
+}
+
 TEST(ProgressTest, TimesAreReadable) {
   EXPECT_EQ(FormatSeconds(4.6), "5 s");
   EXPECT_EQ(FormatSeconds(200), "3 min 20 s");

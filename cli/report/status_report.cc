@@ -60,8 +60,8 @@ std::string Checkpoints(const proto::JobStatus& status) {
       checkpoint.has_newest_version()
           ? absl::StrCat("version ", checkpoint.newest_version(),
                          " is the newest")
-      : status.has_recovery() ? "none yet in this generation"
-                              : "none yet",
+          : absl::StrCat("none yet",
+                         status.has_recovery() ? " in this generation" : ""),
       counters.written, counters.failed, counters.late);
   if (checkpoint.has_writing_version()) {
     absl::StrAppendFormat(&text, "writing version %d for %s\n",

@@ -75,7 +75,7 @@ class ChunkRef {
     }
     return *chunk_->checksum;
   }
-  // Whether it has been asked for.
+  // Whether it has been computed since the floats were written.
   bool has_checksum() const { return chunk_->checksum.has_value(); }
   // To be written from now on. REQUIRES: IsUnique().
   float* mutable_data() const {

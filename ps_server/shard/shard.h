@@ -109,8 +109,9 @@ class Shard {
   absl::StatusOr<Executed> Begin(const Decision& decision);
   // Makes a chunk of the newest version, unless that has been done.
   void Make(int chunk);
-  // The same before anybody reads it, who will then ask for its checksum, too,
-  // if the version before was sent as it lies: so that is computed as well.
+  // Makes a chunk that nobody has asked for yet. If the chunk's checksum was
+  // used in the version before, it is computed, too: the next pull needs it.
+  // REQUIRES: chunk == unmade().
   void MakeAhead(int chunk);
   // The next chunk to be made; nullopt: all are.
   std::optional<int> unmade() const;

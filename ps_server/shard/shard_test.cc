@@ -189,10 +189,12 @@ class LaterTest : public HeldVersionTest {
       shard_.EndRead((*read)->id);
       (*read)->snapshot.reset();
     }
+    const int64_t copied = shard_.store().chunks_copied();
     BeginTwo();
+    EXPECT_EQ(shard_.store().chunks_copied() > copied, hold);
     while (const auto chunk = shard_.unmade()) shard_.MakeAhead(*chunk);
   }
-  void ExpectOnlyTheFirstIsChecked() {
+  void ExpectOnlyTheFirstHasAChecksum() {
     const auto read = shard_.Pull({Generation(2), Version(2), true});
     ASSERT_TRUE(read.ok() && read->has_value());
     const std::vector<ChunkRef>& chunks = (*read)->snapshot->chunks;
@@ -250,15 +252,15 @@ TEST_F(LaterTest, WhoNeedsTheRoomOfItsGradientsMakesIt) {
   EXPECT_EQ(Floats(shard_.Hold()), two_);
 }
 
-TEST_F(LaterTest, WhatIsMadeAheadInPlaceIsCheckedIfTheOneBeforeWas) {
+TEST_F(LaterTest, WhatIsMadeAheadInPlaceHasAChecksumIfTheOneBeforeHad) {
   AskAndMakeAhead(/*hold=*/false);
-  ExpectOnlyTheFirstIsChecked();
+  ExpectOnlyTheFirstHasAChecksum();
   EXPECT_EQ(Floats(shard_.Hold()), two_);
 }
 
-TEST_F(LaterTest, WhatIsMadeAheadElsewhereIsCheckedIfTheOneBeforeWas) {
+TEST_F(LaterTest, WhatIsMadeAheadElsewhereHasAChecksumIfTheOneBeforeHad) {
   AskAndMakeAhead(/*hold=*/true);
-  ExpectOnlyTheFirstIsChecked();
+  ExpectOnlyTheFirstHasAChecksum();
   EXPECT_EQ(Floats(shard_.Hold()), two_);
 }
 

@@ -68,14 +68,14 @@ class WeightStore {
   struct Piece {
     ChunkRef from;      // The closed version's chunk, held.
     float* to;          // The next version's; may be the same memory.
-    bool had_checksum;  // The checksum of `from` was asked for.
+    bool had_checksum;  // Somebody used the checksum of `from`.
   };
   // Says where `chunk` is to be read and written. It may be written after
   // Publish, if nobody looks at it before that.
   Piece Prepare(int chunk);
   void Publish();
-  // Computes the checksum of a chunk of the newest version, which is written,
-  // for whoever will ask for it.
+  // Computes the checksum of a chunk of the newest version before anybody uses
+  // it. REQUIRES: the chunk is written.
   void ComputeChecksum(int chunk) const;
 
   // Retains the newest version until as many Releases as Pins have come.
