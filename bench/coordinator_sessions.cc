@@ -55,6 +55,9 @@ class EchoService final : public CoordinatorEndpoint::Handler {
     stream->Flush();
   }
   void OnBroken(SessionStream* stream) override {}
+  absl::Status CheckRun(const std::string&) override {
+    return absl::OkStatus();
+  }
   proto::JobStatus OnGetStatus() override { return {}; }
   void OnStop(const proto::StopRequest&) override {}
   absl::StatusOr<proto::CheckpointReply> OnRequestCheckpoint() override {

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cli/commands.h"
+#include "cli/report/run_result.h"
 #include "cli/slow_work.h"
 #include "common/ids.h"
 #include "common/resolved_job.h"
@@ -45,7 +46,7 @@ absl::StatusOr<std::string> FileOf(const std::string& run_dir,
 
 struct EvaluatedRun {
   Measurement test;
-  std::string weights_sha256;  // As in the run's summary.json.
+  std::string weights_sha256;
 };
 
 // Measures RUN_DIR/weights.safetensors on the test split of
@@ -126,7 +127,15 @@ int Eval(const EvalFlags& flags) {
     return 1;
   }
   std::cout << (flags.json ? EvaluationJson(*run) : DescribeEvaluation(*run));
-  return 0;
+  const absl::StatusOr<RunResult> result = ReadRunResult(flags.run);
+  if (!result.ok() || result->weights_sha256.empty() ||
+      result->weights_sha256 == run->weights_sha256) {
+    return 0;
+  }
+  std::cerr << flags.run << "/weights.safetensors: has other weights than the "
+            << "run ended with, " << result->weights_sha256
+            << " (summary.json)\n";
+  return 1;
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "cli/commands.h"
 #include "cli/report/goodput.h"
+#include "cli/report/run_result.h"
 #include "cli/slow_work.h"
 
 namespace sluice {
@@ -22,7 +23,9 @@ int ShowGoodput(const GoodputFlags& flags) {
     return 1;
   }
   std::cout << (flags.json ? GoodputJson(*goodput) : DescribeGoodput(*goodput));
-  return 0;
+  const absl::Status whole = CheckLogsReachEnd(flags.run, goodput->version);
+  if (!whole.ok()) std::cerr << whole.message() << "\n";
+  return whole.ok() ? 0 : 1;
 }
 
 }  // namespace

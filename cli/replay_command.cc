@@ -4,6 +4,7 @@
 
 #include "cli/commands.h"
 #include "cli/report/replay_report.h"
+#include "cli/report/run_result.h"
 #include "cli/slow_work.h"
 #include "sim/replay.h"
 
@@ -23,7 +24,12 @@ int Replay(const ReplayFlags& flags) {
     return 1;
   }
   std::cout << (flags.json ? ReplayJson(*report) : DescribeReplay(*report));
-  return report->same() ? 0 : 1;
+  absl::Status whole = ReadRunResult(flags.run).status();
+  if (!absl::IsDataLoss(whole)) {
+    whole = CheckLogsReachEnd(flags.run, report->version);
+  }
+  if (!whole.ok()) std::cerr << whole.message() << "\n";
+  return report->same() && whole.ok() ? 0 : 1;
 }
 
 }  // namespace

@@ -57,14 +57,17 @@ absl::StatusOr<std::string> MakeRunFolder(const std::string& wanted,
   }
 }
 
-std::string CoordinatorAddressOf(const std::string& run_dir) {
+CoordinatorAddress CoordinatorAddressOf(const std::string& run_dir) {
   std::ifstream file(absl::StrCat(run_dir, "/addresses"));
+  CoordinatorAddress address;
   std::string line;
   while (std::getline(file, line)) {
     const std::vector<std::string> words = absl::StrSplit(line, ' ');
-    if (words.size() == 2 && words[0] == "coordinator") return words[1];
+    if (words.size() != 2) continue;
+    if (words[0] == "coordinator") address.host_port = words[1];
+    if (words[0] == "run") address.run_id = words[1];
   }
-  return "";
+  return address;
 }
 
 std::optional<std::string> TextOfFile(const std::string& path) {

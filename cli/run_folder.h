@@ -14,9 +14,18 @@ namespace sluice {
 absl::StatusOr<std::string> MakeRunFolder(const std::string& wanted,
                                           const std::string& name);
 
-// Where the coordinator of a run listens, "host:port", from the file
-// `addresses` of its folder; empty until that says so.
-std::string CoordinatorAddressOf(const std::string& run_dir);
+// Where the coordinator of a run listens, from the file `addresses` of the
+// run's folder.
+struct CoordinatorAddress {
+  std::string host_port = {};  // Empty until the file says so.
+  std::string run_id = {};     // Empty: whichever run listens there.
+
+  friend bool operator==(const CoordinatorAddress& a,
+                         const CoordinatorAddress& b) {
+    return a.host_port == b.host_port && a.run_id == b.run_id;
+  }
+};
+CoordinatorAddress CoordinatorAddressOf(const std::string& run_dir);
 
 // All of a file; nullopt when it cannot be read or is no file.
 std::optional<std::string> TextOfFile(const std::string& path);

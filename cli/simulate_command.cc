@@ -37,8 +37,10 @@ int Fail(const absl::Status& status) {
 
 absl::Status SimulateTimes(const ResolvedJob& job, const SimulateFlags& flags,
                            SimulationReport* report) {
-  const SlowWork slow("simulate");
-  absl::StatusOr<Timing> timing = MeasureTiming(job, flags.timing);
+  SlowWork slow("simulate", "update");
+  TimingOptions options = flags.timing;
+  options.progress = [&slow](int64_t updates) { slow.At(updates); };
+  absl::StatusOr<Timing> timing = MeasureTiming(job, options);
   if (!timing.ok()) return timing.status();
   report->timing = *std::move(timing);
   return absl::OkStatus();
@@ -143,7 +145,7 @@ void AddSimulateCommand(CLI::App& app, int* exit_code) {
   command
       ->add_option("--precision", flags->timing.precision,
                    "End when half the 99% interval of the time per update is "
-                   "below this share of it")
+                   "at most this share of it")
       ->check(NumberFrom(0.0, 1.0))
       ->needs(timing_only);
   command->add_flag("--json", flags->json, "Print one JSON object");

@@ -70,13 +70,14 @@ class ShownRun {
  private:
   // The coordinator may have another address after a recovery.
   absl::Status Find() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    const std::string address = CoordinatorAddressOf(run_dir_);
-    if (address.empty()) {
+    const CoordinatorAddress address = CoordinatorAddressOf(run_dir_);
+    if (address.host_port.empty()) {
       return absl::UnavailableError(
           absl::StrCat(run_dir_, "/addresses names no coordinator yet"));
     }
     if (watch_ != nullptr && address == address_) return absl::OkStatus();
-    const absl::Status allowed = security_.Allow("the coordinator", address);
+    const absl::Status allowed =
+        security_.Allow("the coordinator", address.host_port);
     if (!allowed.ok()) return allowed;
     watch_ = std::make_unique<CoordinatorWatch>(address, security_.ToLead());
     address_ = address;
@@ -88,7 +89,7 @@ class ShownRun {
   const TransportSecurity security_;
 
   absl::Mutex mu_;
-  std::string address_ ABSL_GUARDED_BY(mu_);
+  CoordinatorAddress address_ ABSL_GUARDED_BY(mu_);
   std::unique_ptr<CoordinatorWatch> watch_ ABSL_GUARDED_BY(mu_);
 };
 

@@ -133,7 +133,7 @@ absl::Status FileOperations::Remove(const std::string& path) {
 }
 
 absl::StatusOr<int> FileOperations::OpenToRead(const std::string& path) {
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0) return ReadError(path, "open");
   return file;
 }

@@ -55,7 +55,7 @@ class FileOperations {
 
   // Opens `path` for reading; the caller closes it. kNotFound: the system says
   // that it does not exist, possibly from a stale cache. kInvalidArgument: no
-  // file can have this path, as "a.txt/".
+  // file can have this path, as "a.txt/". Does not wait for a writer of a FIFO.
   virtual absl::StatusOr<int> OpenToRead(const std::string& path);
   // Reads from `offset` until `to` is full or the file ends. Returns the bytes
   // read.

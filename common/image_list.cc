@@ -54,9 +54,7 @@ bool IsOtherImage(absl::string_view extension) {
 bool IsHidden(absl::string_view name) { return absl::StartsWith(name, "."); }
 
 // For messages and logs, which must be UTF-8 of one line: in ASCII.
-std::string Readable(absl::string_view name) {
-  return absl::CHexEscape(name);
-}
+std::string Readable(absl::string_view name) { return absl::CHexEscape(name); }
 
 absl::Status RefuseOther(absl::string_view path) {
   return absl::InvalidArgumentError(
@@ -264,6 +262,13 @@ absl::Status ImageList::AddArchive(const std::string& path) {
       SLUICE_RETURN_IF_ERROR(end_sample());
       key = of;
     }
+    if (!member.whole &&
+        (IsJpeg(kind) || IsOtherImage(kind) || kind == "cls")) {
+      return absl::DataLossError(absl::StrCat(
+          path, ": ", Readable(member.name),
+          ": expected a file, is a link or a file with holes; tar "
+          "--dereference --hard-dereference without --sparse stores files"));
+    }
     if (IsJpeg(kind)) {
       if (sample.image.has_value()) {
         return absl::DataLossError(absl::StrCat(
@@ -274,6 +279,11 @@ absl::Status ImageList::AddArchive(const std::string& path) {
     } else if (IsOtherImage(kind)) {
       sample.other = std::move(member.name);
     } else if (kind == "cls") {
+      if (sample.label.has_value()) {
+        return absl::DataLossError(absl::StrCat(
+            path, ": ", Readable(member.name), ": expected one label for ",
+            Readable(key), ", this is another"));
+      }
       SLUICE_ASSIGN_OR_RETURN(sample.label, ReadLabel(archive, member));
     }
     return absl::OkStatus();

@@ -27,7 +27,8 @@ constexpr int64_t kListedImageBytes = 64;
 //     the classes' places in the order of their names
 //   a tar file, or a folder of tar files (WebDataset): NAME.jpg or NAME.jpeg,
 //     then or before it NAME.cls with the label as decimal text; NAME has no
-//     dot behind its last slash. Other members are passed over
+//     dot behind its last slash. Other members are passed over, and links in
+//     the place of an image or a label refused
 //
 // and names that begin with a dot are passed over.
 //

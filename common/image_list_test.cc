@@ -1,5 +1,8 @@
 #include "common/image_list.h"
 
+#include <sys/stat.h>
+
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -164,6 +167,9 @@ TEST_F(ImageListTest, WhatIsNoTreeOfImagesIsRefusedByName) {
               HasSubstr("png.tar: ./1.png: expected .jpg"));
   EXPECT_THAT(Refusal(Tar("bare.tar", {{"1.jpg", ""}})),
               HasSubstr("bare.tar: ./1.jpg: expected ./1.cls, its label"));
+  EXPECT_THAT(
+      Refusal(Tar("two.tar", {{"1.CLS", "1"}, {"1.cls", "0"}, {"1.jpg", ""}})),
+      HasSubstr("two.tar: ./1.cls: expected one label for ./1, this is"));
   EXPECT_THAT(Refusal(Tar("text.tar", {{"1.cls", "dog"}, {"1.jpg", ""}})),
               HasSubstr("text.tar: ./1.cls: expected a label"));
   EXPECT_THAT(
@@ -174,6 +180,39 @@ TEST_F(ImageListTest, WhatIsNoTreeOfImagesIsRefusedByName) {
       HasSubstr("/packed/1.tar.gz: is compressed, expected a plain tar"));
   EXPECT_THAT(Refusal(Tar("none.tar", {{"1.cls", "0"}})),
               HasSubstr("none.tar: has no .jpg or .jpeg member"));
+}
+
+TEST_F(ImageListTest, ALinkInAnArchiveThatStandsForAPartOfASampleIsRefused) {
+  const auto archive = [this](const std::string& link, bool hard) {
+    const std::string path = root_ + "/linked.tar";
+    const std::string folder = root_ + "/linked";
+    std::filesystem::remove_all(folder);
+    WriteFiles(folder, {{"1.cls", "0"}, {"1.jpg", "x"}});
+    if (hard) {
+      std::filesystem::create_hard_link(folder + "/1.jpg", folder + link);
+    } else {
+      std::filesystem::create_symlink("1.cls", folder + link);
+    }
+    EXPECT_EQ(
+        std::system(
+            ("tar cf " + path + " --sort=name -C " + folder + " .").c_str()),
+        0);
+    return path;
+  };
+  EXPECT_THAT(Refusal(archive("/2.jpg", true)),
+              HasSubstr("linked.tar: ./2.jpg: expected a file, is a link"));
+  EXPECT_THAT(Refusal(archive("/2.cls", false)),
+              HasSubstr("linked.tar: ./2.cls: expected a file, is a link"));
+  EXPECT_EQ(Read(archive("/2.json", false))->size(), 1);
+}
+
+TEST_F(ImageListTest, AFifoInThePlaceOfAnImageIsNamedAndNotWaitedFor) {
+  const std::string folder = Folder("fifo", {{"a/1.jpg", "x"}});
+  ASSERT_EQ(mkfifo((folder + "/a/2.jpg").c_str(), 0600), 0);
+  const auto bytes = Read(folder)->Bytes(1);
+  EXPECT_EQ(bytes.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(bytes.status().message()),
+              HasSubstr("/a/2.jpg: is no file"));
 }
 
 TEST_F(ImageListTest, AFileThatIsGoneIsNamed) {

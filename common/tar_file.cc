@@ -119,7 +119,7 @@ class Walk {
  public:
   explicit Walk(const InputFile& archive) : archive_(archive) {}
 
-  // The next regular file; nullopt at the end.
+  // The next member that is no folder; nullopt at the end.
   absl::StatusOr<std::optional<TarMember>> Next() {
     Extension extension;
     while (true) {
@@ -148,9 +148,9 @@ class Walk {
       at_ = begin + (bytes + kBlock - 1) / kBlock * kBlock;
       if (extends || type == 'g') continue;
       const Extension given = std::exchange(extension, {});
-      if (type != '0' && type != '\0' && type != '7') continue;
+      if (type == '5') continue;
       return TarMember{given.name.empty() ? NameOf(header) : given.name, begin,
-                       bytes};
+                       bytes, type == '0' || type == '\0' || type == '7'};
     }
     return std::nullopt;
   }

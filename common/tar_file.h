@@ -10,19 +10,22 @@
 
 namespace sluice {
 
-// A regular file inside a tar archive.
+// A member of a tar archive that is no folder.
 struct TarMember {
   std::string name;
   int64_t offset = 0;  // Of its first byte in the archive.
   int64_t bytes = 0;
+  // Its bytes are there, in one piece: not those of a link (as GNU tar stores
+  // the second name of a file), a file with holes or a device.
+  bool whole = true;
 };
 
-// Calls `use` with each regular file of an archive that is not compressed, in
-// order; whatever else it holds is passed over. Reads the headers alone. The
-// formats are ustar, GNU's and pax (POSIX.1-2001), so names may be long and
-// files larger than 8 GiB. An error of `use` ends the walk and is returned.
-// kDataLoss names the archive and the position of what is no header, a member
-// that ends behind the archive, or a name above 64 KiB.
+// Calls `use` with each member of an archive that is not compressed, in order,
+// but for folders. Reads the headers alone. The formats are ustar, GNU's and
+// pax (POSIX.1-2001), so names may be long and files larger than 8 GiB. An
+// error of `use` ends the walk and is returned. kDataLoss names the archive and
+// the position of what is no header, a member that ends behind the archive, or
+// a name above 64 KiB.
 absl::Status WalkTar(const InputFile& archive,
                      const std::function<absl::Status(TarMember)>& use);
 

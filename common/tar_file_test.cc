@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -14,7 +15,9 @@
 namespace sluice {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Pair;
 
 std::string PathFor(const std::string& name) {
   return testing::TempDir() + "/" + name;
@@ -67,17 +70,27 @@ INSTANTIATE_TEST_SUITE_P(, TarFormatTest,
                          testing::Values("ustar", "gnu", "pax"),
                          [](const auto& info) { return info.param; });
 
-TEST(TarFileTest, LinksAndFoldersArePassedOver) {
+TEST(TarFileTest, LinksAreNotWholeAndFoldersPassedOver) {
   const std::string folder = PathFor("links");
-  WriteFiles(folder, {{"file", "bytes"}});
-  std::filesystem::remove(folder + "/link");
+  std::filesystem::remove_all(folder);
+  WriteFiles(folder, {{"file", "bytes"}, {"folder/x", "x"}});
   std::filesystem::create_symlink("file", folder + "/link");
+  std::filesystem::create_hard_link(folder + "/file", folder + "/second");
   const std::string archive = PathFor("links.tar");
-  ASSERT_EQ(std::system(("tar cf " + archive + " -C " + folder + " .").c_str()),
-            0);
-  const auto found = Read(archive);
-  ASSERT_TRUE(found.ok());
-  EXPECT_EQ(*found, FileMap({{"./file", "bytes"}}));
+  ASSERT_EQ(
+      std::system(
+          ("tar cf " + archive + " --sort=name -C " + folder + " .").c_str()),
+      0);
+  const auto file = InputFile::Open(archive);
+  ASSERT_TRUE(file.ok());
+  std::map<std::string, bool> whole;
+  ASSERT_TRUE(WalkTar(*file, [&](const TarMember& member) {
+                whole[member.name] = member.whole;
+                return absl::OkStatus();
+              }).ok());
+  EXPECT_THAT(whole,
+              ElementsAre(Pair("./file", true), Pair("./folder/x", true),
+                          Pair("./link", false), Pair("./second", false)));
 }
 
 TEST(TarFileTest, WhatIsNoArchiveOrIsCutIsRefusedWithThePosition) {
@@ -93,7 +106,8 @@ TEST(TarFileTest, WhatIsNoArchiveOrIsCutIsRefusedWithThePosition) {
   };
   EXPECT_THAT(refused(std::string(600, 'x')),
               HasSubstr("damaged.tar: at byte 0: expected a tar header"));
-  EXPECT_THAT(refused("short"), HasSubstr("at byte 0: expected a tar header, or the zeros"));
+  EXPECT_THAT(refused("short"),
+              HasSubstr("at byte 0: expected a tar header, or the zeros"));
   // The folder's header, that of a, and part of a.
   EXPECT_THAT(refused(whole.substr(0, 1500)),
               HasSubstr("at byte 512: a member of 2000 bytes begins, the "

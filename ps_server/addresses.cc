@@ -75,12 +75,14 @@ std::string RunFolderOf(const Flags& flags, const proto::Job& job) {
   return flags.run_dir.empty() ? job.output().run_dir() : flags.run_dir;
 }
 
-std::string FormatAddresses(const std::string& coordinator,
+std::string FormatAddresses(const std::string& run_id,
+                            const std::string& coordinator,
                             const std::vector<std::string>& shards) {
   std::string text = absl::StrCat("coordinator ", coordinator, "\n");
   for (size_t i = 0; i < shards.size(); ++i) {
     absl::StrAppend(&text, "shard ", i, " ", shards[i], "\n");
   }
+  absl::StrAppend(&text, "run ", run_id, "\n");
   return text;
 }
 

@@ -35,8 +35,10 @@ absl::StatusOr<std::string> CoordinatorAddress(const Flags& flags,
 std::string RunFolderOf(const Flags& flags, const proto::Job& job);
 
 // The run folder's file `addresses`: one "NAME host:port" a line, for the
-// coordinator and, when they are known, each shard.
-std::string FormatAddresses(const std::string& coordinator,
+// coordinator and, when they are known, each shard; then the run's id, as
+// another run may listen there when this one is over.
+std::string FormatAddresses(const std::string& run_id,
+                            const std::string& coordinator,
                             const std::vector<std::string>& shards);
 
 }  // namespace sluice

@@ -84,10 +84,10 @@ TEST(AddressesTest, WithoutACoordinatorItSaysWhatToSet) {
             "cluster.coordinator");
 }
 
-TEST(AddressesTest, TheFileNamesTheCoordinatorAndEachShard) {
-  EXPECT_EQ(FormatAddresses("a:1", {}), "coordinator a:1\n");
-  EXPECT_EQ(FormatAddresses("a:1", {"a:1", "b:2"}),
-            "coordinator a:1\nshard 0 a:1\nshard 1 b:2\n");
+TEST(AddressesTest, TheFileNamesTheCoordinatorEachShardAndTheRun) {
+  EXPECT_EQ(FormatAddresses("r-1", "a:1", {}), "coordinator a:1\nrun r-1\n");
+  EXPECT_EQ(FormatAddresses("r-1", "a:1", {"a:1", "b:2"}),
+            "coordinator a:1\nshard 0 a:1\nshard 1 b:2\nrun r-1\n");
 }
 
 }  // namespace

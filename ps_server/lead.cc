@@ -72,13 +72,14 @@ ManifestWriter::Options ManifestsOf(const ResolvedJob& job,
 
 }  // namespace
 
-Lead::Lead(std::string run_dir) : run_dir_(std::move(run_dir)) {}
+Lead::Lead(std::string run_dir, std::string run_id)
+    : run_dir_(std::move(run_dir)), run_id_(std::move(run_id)) {}
 
 absl::StatusOr<std::unique_ptr<Lead>> Lead::Create(
     const ResolvedJob& job, const std::string& run_dir,
     const std::optional<Resumption>& resumption,
     const RecoveryOptions& recovery, const std::string& run_id, Clock* clock) {
-  std::unique_ptr<Lead> lead(new Lead(run_dir));
+  std::unique_ptr<Lead> lead(new Lead(run_dir, run_id));
   CoordinatorService::Options options = ServiceOptions(job, run_id, clock);
   GenerationStart start = BeginGeneration(
       resumption, recovery, /*recoverable=*/!run_dir.empty(), &options.core);
@@ -115,7 +116,7 @@ absl::Status Lead::WriteAddresses(const std::string& coordinator,
                                   const std::vector<std::string>& shards) {
   if (run_dir_.empty()) return absl::OkStatus();
   return WriteFileAtomically(absl::StrCat(run_dir_, "/addresses"),
-                             {FormatAddresses(coordinator, shards)});
+                             {FormatAddresses(run_id_, coordinator, shards)});
 }
 
 absl::Status Lead::Close(const GenerationEnd& end) {

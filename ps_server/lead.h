@@ -49,10 +49,11 @@ class Lead {
   absl::Status Close(const GenerationEnd& end);
 
  private:
-  explicit Lead(std::string run_dir);
+  Lead(std::string run_dir, std::string run_id);
 
   // Constant after construction.
   const std::string run_dir_;
+  const std::string run_id_;
 
   // The run has been found to be another's.
   const std::unique_ptr<std::atomic<bool>> lost_ =

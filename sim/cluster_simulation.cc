@@ -133,7 +133,15 @@ absl::Status ClusterSimulation::Run(const std::function<bool()>& enough) {
           absl::StrCat("the cluster stands still: ", State().waiting_for));
     }
     ++window_.events;
-    SLUICE_RETURN_IF_ERROR(Handle(queue_.Take()));
+    const Event next = queue_.Take();
+    if (queue_.now() >= kEndOfTime) {
+      return absl::OutOfRangeError(absl::StrCat(
+          "the simulation reaches the end of virtual time, 146 years, after "
+          "update ",
+          State().version.value(),
+          ": are the job's delays as they should be?"));
+    }
+    SLUICE_RETURN_IF_ERROR(Handle(next));
     while (EvaluationDue()) SLUICE_RETURN_IF_ERROR(Evaluate());
     if (std::exchange(updated_, false) && enough()) break;
   }

@@ -86,7 +86,7 @@ class ClusterSimulation {
 
   // Runs until the run is over or `enough` (called after each update) returns
   // true. kInternal: the cluster stands still (the message says whom it waits
-  // for), or the run failed.
+  // for), or the run failed. kOutOfRange: virtual time has come to its end.
   absl::Status Run(const std::function<bool()>& enough);
 
   // Starts a new window of measurements.

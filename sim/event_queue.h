@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstdint>
 #include <deque>
-#include <limits>
 #include <queue>
 #include <utility>
 #include <vector>
@@ -16,17 +15,18 @@ namespace sluice {
 // Virtual time in nanoseconds from the start of the simulation.
 using VirtualTime = int64_t;
 
-// As virtual time, to the nearest nanosecond; 146 years at most.
+// 146 years. What would be later is at the end, and its time means nothing.
+constexpr VirtualTime kEndOfTime = VirtualTime{1} << 62;
+
+// As virtual time, to the nearest nanosecond.
 inline VirtualTime VirtualSeconds(double seconds) {
-  constexpr VirtualTime kMost = VirtualTime{1} << 62;
-  return seconds * 1e9 < static_cast<double>(kMost)
+  return seconds * 1e9 < static_cast<double>(kEndOfTime)
              ? std::llround(seconds * 1e9)
-             : kMost;
+             : kEndOfTime;
 }
-// The sum of two times from 0 on; the latest there is where it is later.
+// The sum of two times from 0 to the end.
 inline VirtualTime Later(VirtualTime time, VirtualTime delay) {
-  constexpr VirtualTime kLatest = std::numeric_limits<VirtualTime>::max();
-  return delay > kLatest - time ? kLatest : time + delay;
+  return delay > kEndOfTime - time ? kEndOfTime : time + delay;
 }
 
 // Events in order of time. Events that are due at the same time are taken in

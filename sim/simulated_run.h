@@ -60,8 +60,9 @@ struct SimulatedRun {
 // same job gives the same bytes.
 //
 // kInvalidArgument: the job does not measure what the target needs. kInternal:
-// the run failed, or the cluster stands still. Also errors of
-// SimulationOptionsFromJob, of the job's files and of RunFiles.
+// the run failed, or the cluster stands still. kOutOfRange: virtual time has
+// come to its end. Also errors of SimulationOptionsFromJob, of the job's files
+// and of RunFiles.
 absl::StatusOr<SimulatedRun> SimulateRun(const ResolvedJob& job,
                                          const SimulatedRunOptions& options);
 

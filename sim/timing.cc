@@ -100,11 +100,14 @@ absl::StatusOr<Timing> MeasureTiming(const ResolvedJob& job,
   int64_t updates = std::min<int64_t>(options.most_updates, 32 * 100);
   while (true) {
     const auto& commits = simulation.window().commits;
-    SLUICE_RETURN_IF_ERROR(simulation.Run(
-        [&] { return static_cast<int64_t>(commits.size()) > updates; }));
+    SLUICE_RETURN_IF_ERROR(simulation.Run([&] {
+      const auto measured = static_cast<int64_t>(commits.size());
+      if (options.progress) options.progress(measured);
+      return measured > updates;
+    }));
     Timing timing = TimingOf(simulation.window(), workers, task);
     if (timing.updates >= options.most_updates ||
-        timing.half_width < options.precision * timing.mean_update_time) {
+        timing.half_width <= options.precision * timing.mean_update_time) {
       return timing;
     }
     updates = std::min(options.most_updates, 2 * updates);

@@ -2,6 +2,7 @@
 #define SLUICE_SIM_TIMING_H_
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -45,6 +46,8 @@ struct TimingOptions {
   double precision = 0.005;
   // ... or until this many updates, whichever comes first; at least 33.
   int64_t most_updates = 4000000;
+  // Called after each update, with how many have been measured; may be null.
+  std::function<void(int64_t updates)> progress = nullptr;
 };
 
 // Evaluates a window. `task` is one of mean length, its seconds are t1.
@@ -54,8 +57,8 @@ Timing TimingOf(const SimulationWindow& window, int workers,
 
 // Simulates the timing of `job`'s cluster without computing gradients and
 // without the job's stop conditions. The first ten tasks of each worker are
-// left out, as warm-up. Errors are those of SimulationOptionsFromJob;
-// kInternal: the cluster stands still.
+// left out, as warm-up. Errors are those of SimulationOptionsFromJob and
+// ClusterSimulation::Run's.
 absl::StatusOr<Timing> MeasureTiming(const ResolvedJob& job,
                                      const TimingOptions& options);
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/resolved_job.h"
 #include "gtest/gtest.h"
@@ -253,6 +254,35 @@ TEST(TimingTest, AJobWithoutComputeTimesIsRefused) {
       MeasureTiming(JobOf(choice, 2, "constant { ms: 0 }"), {});
   EXPECT_EQ(refused.status().message(),
             "delays.compute: must be set, and not always 0, for a simulation");
+}
+
+TEST(TimingTest, ASimulationThatReachesTheEndOfVirtualTimeSaysSo) {
+  const auto timing =
+      MeasureTiming(JobOf({"SYNC", proto::SYNC, 0}, 2, "constant { ms: 1e9 }",
+                          "latency { constant { ms: 1e9 } }"),
+                    {});
+  EXPECT_EQ(timing.status().code(), absl::StatusCode::kOutOfRange);
+  // An update takes 5e6 s, of 2^62 ns.
+  EXPECT_TRUE(absl::StrContains(timing.status().message(),
+                                "146 years, after update 921"))
+      << timing.status();
+}
+
+TEST(TimingTest, AnIntervalOfNoWidthIsOfAnyPrecision) {
+  const Timing timing = Measured({"SYNC", proto::SYNC, 0}, 2,
+                                 "constant { ms: 1 }", "", /*precision=*/0);
+  EXPECT_EQ(timing.updates, 3200);
+}
+
+TEST(TimingTest, ProgressHearsOfEachUpdate) {
+  int64_t heard = 0;
+  TimingOptions options;
+  options.most_updates = 40;
+  options.progress = [&heard](int64_t updates) { EXPECT_EQ(++heard, updates); };
+  const auto timing = MeasureTiming(
+      JobOf({"SYNC", proto::SYNC, 0}, 2, "constant { ms: 1 }"), options);
+  ASSERT_TRUE(timing.ok()) << timing.status();
+  EXPECT_EQ(heard, timing->updates + 1);
 }
 
 }  // namespace

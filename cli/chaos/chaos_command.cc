@@ -291,8 +291,8 @@ class ChaosRun {
       progress_ << run.TakeOutput() << std::flush;
       if (!disturbed || exit.has_value() || given_up_) continue;
       if (!coordinator.has_value()) {
-        const std::string address = CoordinatorAddressOf(run_dir);
-        if (address.empty()) continue;
+        const CoordinatorAddress address = CoordinatorAddressOf(run_dir);
+        if (address.host_port.empty()) continue;
         coordinator.emplace(address, security_.ToLead(), kStatusPatience);
       }
       if (!Disturb(*director, *coordinator, run)) {

@@ -21,7 +21,8 @@ absl::StatusOr<TransportSecurity> OpenAsOperator(const std::string& tls,
 }
 
 CoordinatorWatch::CoordinatorWatch(
-    std::string address, std::shared_ptr<grpc::ChannelCredentials> credentials,
+    CoordinatorAddress address,
+    std::shared_ptr<grpc::ChannelCredentials> credentials,
     absl::Duration patience)
     : address_(std::move(address)),
       credentials_(credentials ? std::move(credentials)
@@ -32,7 +33,7 @@ CoordinatorWatch::CoordinatorWatch(
 
 void CoordinatorWatch::Connect() {
   stub_ = proto::Coordinator::NewStub(grpc::CreateCustomChannel(
-      address_, credentials_, SessionChannelArguments()));
+      address_.host_port, credentials_, SessionChannelArguments()));
 }
 
 absl::Status CoordinatorWatch::Check(const grpc::Status& result) {
@@ -47,9 +48,11 @@ absl::Status CoordinatorWatch::Check(const grpc::Status& result) {
 absl::StatusOr<proto::JobStatus> CoordinatorWatch::GetStatus() {
   grpc::ClientContext context;
   SetTimeout(patience_, &context);
+  proto::StatusRequest request;
+  request.set_run_id(address_.run_id);
   proto::JobStatus status;
   const absl::Status result =
-      Check(stub_->GetStatus(&context, proto::StatusRequest(), &status));
+      Check(stub_->GetStatus(&context, request, &status));
   if (!result.ok()) return result;
   return status;
 }
@@ -58,6 +61,7 @@ absl::Status CoordinatorWatch::Stop(const std::string& reason) {
   grpc::ClientContext context;
   SetTimeout(patience_, &context);
   proto::StopRequest request;
+  request.set_run_id(address_.run_id);
   request.set_reason(reason);
   proto::StopReply reply;
   return Check(stub_->Stop(&context, request, &reply));
@@ -66,9 +70,11 @@ absl::Status CoordinatorWatch::Stop(const std::string& reason) {
 absl::StatusOr<int64_t> CoordinatorWatch::RequestCheckpoint() {
   grpc::ClientContext context;
   SetTimeout(patience_, &context);
+  proto::CheckpointRequest request;
+  request.set_run_id(address_.run_id);
   proto::CheckpointReply reply;
-  const absl::Status result = Check(
-      stub_->RequestCheckpoint(&context, proto::CheckpointRequest(), &reply));
+  const absl::Status result =
+      Check(stub_->RequestCheckpoint(&context, request, &reply));
   if (!result.ok()) return result;
   return reply.version();
 }

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "cli/run_folder.h"
 #include "common/clock.h"
 #include "common/tls/transport_security.h"
 #include "proto/coordinator.grpc.pb.h"
@@ -26,7 +27,8 @@ absl::StatusOr<TransportSecurity> OpenAsOperator(const std::string& tls,
 // A coordinator as somebody outside the run talks to it: asks for the status,
 // asks it to stop the run or to store a version, and reports which process has
 // died. When a coordinator is started again at its address, the next call
-// reaches it. Every call blocks for at most `patience`.
+// reaches it; another run there refuses it (kNotFound). Every call blocks for
+// at most `patience`.
 //
 // Not thread-safe: call from one thread.
 class CoordinatorWatch {
@@ -37,11 +39,12 @@ class CoordinatorWatch {
 
   // With `credentials`; null: in plain text.
   explicit CoordinatorWatch(
-      std::string address,
+      CoordinatorAddress address,
       std::shared_ptr<grpc::ChannelCredentials> credentials = nullptr,
       absl::Duration patience = kPatience);
 
-  // kUnavailable, kDeadlineExceeded: nobody answers.
+  // kUnavailable, kDeadlineExceeded: nobody answers. kUnimplemented: who
+  // answers is no coordinator.
   absl::StatusOr<proto::JobStatus> GetStatus();
   absl::Status Stop(const std::string& reason);
   // Has the next version stored, and returns its number. kFailedPrecondition,
@@ -56,7 +59,7 @@ class CoordinatorWatch {
   absl::Status Check(const grpc::Status& result);
 
   // Constant after construction.
-  const std::string address_;
+  const CoordinatorAddress address_;
   const std::shared_ptr<grpc::ChannelCredentials> credentials_;
   const absl::Duration patience_;
 

@@ -2,6 +2,9 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <string>
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 
@@ -11,14 +14,32 @@ namespace {
 class Answering : public proto::Coordinator::Service {
  public:
   explicit Answering(int64_t generation) : generation_(generation) {}
-  grpc::Status GetStatus(grpc::ServerContext*, const proto::StatusRequest*,
+  grpc::Status GetStatus(grpc::ServerContext*,
+                         const proto::StatusRequest* request,
                          proto::JobStatus* status) override {
+    meant_ = request->run_id();
     status->set_generation(generation_);
     return grpc::Status::OK;
   }
 
+  grpc::Status Stop(grpc::ServerContext*, const proto::StopRequest* request,
+                    proto::StopReply*) override {
+    meant_ = request->run_id();
+    return grpc::Status::OK;
+  }
+  grpc::Status RequestCheckpoint(grpc::ServerContext*,
+                                 const proto::CheckpointRequest* request,
+                                 proto::CheckpointReply*) override {
+    meant_ = request->run_id();
+    return grpc::Status::OK;
+  }
+
+  // Which run the last call named.
+  std::string TakeMeant() { return std::exchange(meant_, ""); }
+
  private:
   const int64_t generation_;
+  std::string meant_;
 };
 
 // A coordinator at `*port`; 0: a free one, which it becomes.
@@ -35,7 +56,7 @@ TEST(CoordinatorWatchTest, ACoordinatorThatComesBackIsFoundByTheNextCall) {
   Answering first(1);
   auto server = Start(&first, &port);
   ASSERT_NE(server, nullptr);
-  CoordinatorWatch watch(absl::StrCat("127.0.0.1:", port));
+  CoordinatorWatch watch({absl::StrCat("127.0.0.1:", port), ""});
   ASSERT_TRUE(watch.GetStatus().ok());
   server->Shutdown();
   server->Wait();
@@ -48,8 +69,23 @@ TEST(CoordinatorWatchTest, ACoordinatorThatComesBackIsFoundByTheNextCall) {
   const auto status = watch.GetStatus();
   ASSERT_TRUE(status.ok()) << status.status();
   EXPECT_EQ(status->generation(), 2);
-  EXPECT_FALSE(watch.Stop("not served here").ok());
+  EXPECT_FALSE(watch.ReportDeath({}).ok()) << "not served here";
   EXPECT_TRUE(watch.GetStatus().ok());
+  server->Shutdown();
+}
+
+TEST(CoordinatorWatchTest, EveryRequestNamesTheRun) {
+  int port = 0;
+  Answering answering(1);
+  const auto server = Start(&answering, &port);
+  ASSERT_NE(server, nullptr);
+  CoordinatorWatch watch({absl::StrCat("127.0.0.1:", port), "mine"});
+  EXPECT_TRUE(watch.GetStatus().ok());
+  EXPECT_EQ(answering.TakeMeant(), "mine");
+  EXPECT_TRUE(watch.Stop("enough").ok());
+  EXPECT_EQ(answering.TakeMeant(), "mine");
+  EXPECT_TRUE(watch.RequestCheckpoint().ok());
+  EXPECT_EQ(answering.TakeMeant(), "mine");
   server->Shutdown();
 }
 

@@ -10,17 +10,17 @@ namespace sluice {
 
 absl::StatusOr<std::unique_ptr<CoordinatorWatch>> FindCoordinator(
     const std::string& run, const TlsFlags& tls) {
-  std::string address = run;
+  CoordinatorAddress address = {.host_port = run};
   std::error_code error;
   if (std::filesystem::is_directory(run, error)) {
     address = CoordinatorAddressOf(run);
-    if (address.empty()) {
+    if (address.host_port.empty()) {
       return absl::UnavailableError(
           "names no coordinator yet: there is no line \"coordinator "
           "host:port\" in its file addresses");
     }
   }
-  if (address.find(':') == std::string::npos) {
+  if (address.host_port.find(':') == std::string::npos) {
     return absl::InvalidArgumentError(
         absl::StrCat(run,
                      ": is neither the folder of a run nor host:port of a "
@@ -30,7 +30,9 @@ absl::StatusOr<std::unique_ptr<CoordinatorWatch>> FindCoordinator(
   const auto security =
       TransportSecurity::Open(tls, /*job=*/"", TlsRole::kOperator);
   absl::Status allowed = security.status();
-  if (allowed.ok()) allowed = security->Allow("the coordinator", address);
+  if (allowed.ok()) {
+    allowed = security->Allow("the coordinator", address.host_port);
+  }
   if (!allowed.ok()) return absl::InvalidArgumentError(allowed.message());
   return std::make_unique<CoordinatorWatch>(address, security->ToLead());
 }

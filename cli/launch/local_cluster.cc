@@ -189,7 +189,7 @@ absl::Status LocalCluster::StartOthers(const std::string& lead) {
 
 absl::Status LocalCluster::Restart(const std::string& name) {
   const auto [part, number] = started_.at(name);
-  return Start(part, number, ReadLeadAddress());
+  return Start(part, number, ReadLeadAddress().host_port);
 }
 
 void LocalCluster::Signal(const std::string& name, int number) {
@@ -246,7 +246,7 @@ void LocalCluster::KillAll() {
   for (Child& child : children_) child.process->Signal(SIGKILL);
 }
 
-std::string LocalCluster::ReadLeadAddress() const {
+CoordinatorAddress LocalCluster::ReadLeadAddress() const {
   return CoordinatorAddressOf(plan_.run_dir);
 }
 

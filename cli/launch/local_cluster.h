@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "cli/launch/child_process.h"
 #include "cli/launch/supervision.h"
+#include "cli/run_folder.h"
 #include "common/group.h"
 
 namespace sluice {
@@ -86,7 +87,7 @@ class LocalCluster {
   void KillAll();
 
   // The coordinator's address; empty until shard 0 has written it.
-  std::string ReadLeadAddress() const;
+  CoordinatorAddress ReadLeadAddress() const;
 
   // The last lines of a child's log, indented.
   std::string TailOf(const std::string& name) const;

@@ -122,15 +122,15 @@ class TrainRun {
   }
 
   void StartOthersOnceTheLeadListens() {
-    const std::string lead = cluster_.ReadLeadAddress();
+    const CoordinatorAddress lead = cluster_.ReadLeadAddress();
     if (stopping_ || cluster_.Empty()) return;
-    if (lead.empty()) {
+    if (lead.host_port.empty()) {
       if (clock_->Now() < begun_ + kLeadPatience) return;
       return StartFailed(absl::DeadlineExceededError(absl::StrCat(
           "ps_server-0 has not said within ",
           absl::FormatDuration(kLeadPatience), " where it listens")));
     }
-    const absl::Status started = cluster_.StartOthers(lead);
+    const absl::Status started = cluster_.StartOthers(lead.host_port);
     if (!started.ok()) return StartFailed(started);
     watch_.emplace(lead, security_.ToLead());
   }
@@ -278,11 +278,12 @@ absl::StatusOr<RunPlace> Reopen(const ResolvedJob& job,
                                 const TransportSecurity& security,
                                 std::ostream& out) {
   const std::string& run_dir = options.run_dir;
-  const std::string lead = CoordinatorAddressOf(run_dir);
-  if (!lead.empty() &&
+  const CoordinatorAddress lead = CoordinatorAddressOf(run_dir);
+  if (!lead.host_port.empty() &&
       CoordinatorWatch(lead, security.ToLead()).GetStatus().ok()) {
     return absl::FailedPreconditionError(absl::StrCat(
-        run_dir, ": the run has not ended: its coordinator answers at ", lead));
+        run_dir, ": the run has not ended: its coordinator answers at ",
+        lead.host_port));
   }
   SLUICE_ASSIGN_OR_RETURN(Descriptor claim, ClaimFolder(run_dir));
   SLUICE_ASSIGN_OR_RETURN(const Resumption resumption,

@@ -9,6 +9,7 @@
 #include <optional>
 #include <system_error>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -112,6 +113,8 @@ std::string Quoted(absl::string_view text) {
     const auto byte = static_cast<unsigned char>(c);
     if (byte < 0x20 || byte == 0x7f || (byte >= 0x80 && !utf8)) c = '?';
   }
+  // gnuplot takes '' at the beginning for an empty text.
+  if (absl::StartsWith(clean, "'")) clean.replace(0, 1, "\u2019");
   return absl::StrCat("'", absl::StrReplaceAll(clean, {{"'", "''"}}), "'");
 }
 

@@ -43,7 +43,7 @@ class FigureData {
 
 // `text` as a string constant of gnuplot. No character of it is taken for a
 // command or mark-up. Control characters and bytes that are no UTF-8 become
-// '?'.
+// '?', an apostrophe at the beginning a typographic one.
 std::string Quoted(absl::string_view text);
 
 // Writes FOLDER/NAME.gnuplot, and runs the program `gnuplot` on it, which makes

@@ -12,6 +12,7 @@ using testing::StartsWith;
 TEST(FigureTest, TextIsNothingButTextToGnuplot) {
   EXPECT_EQ(Quoted("it's `rm -r` \\n {/=9 x}_2"),
             "'it''s `rm -r` \\n {/=9 x}_2'");
+  EXPECT_EQ(Quoted("'s"), "'\u2019s'");
   EXPECT_EQ(Quoted("two\nlines"), "'two?lines'");
   EXPECT_EQ(Quoted("na\xc3\xafve"), "'na\xc3\xafve'");
   EXPECT_EQ(Quoted("na\xefve"), "'na?ve'");

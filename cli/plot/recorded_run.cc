@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "cli/report/run_result.h"
 #include "cli/run_folder.h"
 #include "common/status_macros.h"
 #include "ps_server/coordinator/log/generations.h"
@@ -95,6 +96,13 @@ void NoteEvaluations(RecordedRun* run) {
   }
 }
 
+Version NewestOf(const CommitLog& log) {
+  for (auto it = log.records.rbegin(); it != log.records.rend(); ++it) {
+    if (it->has_commit()) return Version(it->commit().version());
+  }
+  return Version(log.header.restored_version());
+}
+
 void ReadLog(RecordedRun* run) {
   const absl::StatusOr<Lineage> lineage = ReadLineage(run->folder);
   if (!lineage.ok()) {
@@ -105,6 +113,9 @@ void ReadLog(RecordedRun* run) {
     return;
   }
   run->log = JoinLogs(*lineage);
+  const absl::Status whole =
+      CheckLogsReachEnd(run->folder, NewestOf(*run->log));
+  if (!whole.ok()) run->notes.push_back(std::string(whole.message()));
   if (run->log->torn.has_value()) {
     run->notes.push_back(run->log->torn->ToString());
   }

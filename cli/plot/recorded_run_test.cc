@@ -120,6 +120,15 @@ TEST_F(RecordedRunTest, AWholeRunLeavesNothingToNote) {
   EXPECT_EQ(run.log->records.size(), 1);
 }
 
+TEST_F(RecordedRunTest, ALogThatEndsBeforeTheRunIsNoted) {
+  Write("metrics.jsonl", kEvaluation);
+  Write("summary.json", R"({"failure":"","version":99})");
+  WriteLog();
+  RecordedRun run;
+  EXPECT_THAT(Notes(&run),
+              HasSubstr("/commit_log: the commit logs end with version "));
+}
+
 TEST_F(RecordedRunTest, AFolderWithoutARunIsRefused) {
   EXPECT_EQ(ReadRecordedRun(folder_).status().message(),
             folder_ +

@@ -71,6 +71,8 @@ absl::StatusOr<Ledger> ReadRunLedger(const std::string& run_dir) {
   }
   if (!expected.ended) return ledger;
   const GenerationLedger total = ledger.Total();
+  const absl::Status whole = CheckLogsReachEnd(run_dir, ledger.version);
+  if (!whole.ok()) ledger.errors.push_back(std::string(whole.message()));
   Compare("updates", result->version, ledger.version.value(), &ledger);
   Compare("samples", result->counters.samples_applied, ledger.samples, &ledger);
   Compare("gradients applied", result->counters.applied, total.applied,

@@ -225,6 +225,22 @@ absl::StatusOr<proto::JobStatus> ReadFinishedStatus(
   return status;
 }
 
+absl::Status CheckLogsReachEnd(const std::string& run_dir, Version newest) {
+  const absl::StatusOr<RunResult> result = ReadRunResult(run_dir);
+  if (!result.ok() || !result->failure.empty() ||
+      result->version <= newest.value()) {
+    return absl::OkStatus();
+  }
+  SLUICE_ASSIGN_OR_RETURN(const std::vector<LogFile> files,
+                          AllCommitLogFiles(run_dir));
+  return absl::DataLossError(
+      absl::StrCat(files.empty() ? run_dir : files.back().path,
+                   ": the commit logs end with "
+                   "version ",
+                   newest.value(), ", the run with version ", result->version,
+                   " (summary.json): a file is damaged or not there"));
+}
+
 std::string FailureInSummary(const std::string& run_dir) {
   return Text(ReadSummary(run_dir), "failure");
 }

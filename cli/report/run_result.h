@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "common/ids.h"
 #include "proto/coordinator.pb.h"
 #include "ps_server/coordinator/core/counters.h"
 
@@ -39,6 +40,11 @@ absl::StatusOr<proto::JobStatus> ReadFinishedStatus(const std::string& run_dir);
 
 // RUN_DIR/summary.json as text, several lines. Errors as ReadRunResult's.
 absl::StatusOr<std::string> DescribeSummary(const std::string& run_dir);
+
+// Whether the run's commit logs, the newest version of which is `newest`, are
+// all there. kDataLoss: the run ended well at a later version; the message
+// names the last file. OK where there is no summary.
+absl::Status CheckLogsReachEnd(const std::string& run_dir, Version newest);
 
 // Why the run failed, as its coordinator wrote to summary.json; empty if it did
 // not fail, or wrote none.

@@ -52,6 +52,11 @@ absl::Status FromGrpcStatus(const grpc::Status& status) {
 
 absl::Status FromFirstCall(const grpc::Status& status) {
   absl::Status out = FromGrpcStatus(status);
+  if (absl::IsUnimplemented(out)) {
+    return absl::UnimplementedError(
+        "whoever answers is not the lead of a run (shard 0), which alone is a "
+        "coordinator");
+  }
   if (!absl::StrContains(out.message(), "failed to connect") ||
       !absl::StrContains(out.message(), "Socket closed")) {
     return out;

@@ -14,9 +14,10 @@ namespace sluice {
 grpc::Status ToGrpcStatus(const absl::Status& status);
 absl::Status FromGrpcStatus(const grpc::Status& status);
 
-// The same for the first call over a connection: if it did not come about
-// because the other side closed it, says that plain text to a port that expects
-// TLS ends so.
+// The same for the first call over a connection to a coordinator: if it did not
+// come about because the other side closed it, says that plain text to a port
+// that expects TLS ends so; if the other side does not know the call, that it
+// is not the lead.
 absl::Status FromFirstCall(const grpc::Status& status);
 
 }  // namespace sluice

@@ -65,5 +65,13 @@ TEST(StatusConversionTest, OnlyAConnectionThatDidNotComeAboutHintsAtTls) {
   }
 }
 
+TEST(StatusConversionTest, AServerWithoutTheFirstCallIsSaidNotToBeTheLead) {
+  const absl::Status status =
+      FromFirstCall(grpc::Status(grpc::StatusCode::UNIMPLEMENTED, ""));
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
+  EXPECT_THAT(std::string(status.message()),
+              testing::HasSubstr("is not the lead of a run (shard 0)"));
+}
+
 }  // namespace
 }  // namespace sluice

@@ -49,6 +49,9 @@ class Answerer final : public CoordinatorEndpoint::Handler {
     stream->Flush();
   }
   void OnBroken(SessionStream*) override {}
+  absl::Status CheckRun(const std::string&) override {
+    return absl::OkStatus();
+  }
   proto::JobStatus OnGetStatus() override { return {}; }
   void OnStop(const proto::StopRequest&) override {}
   absl::StatusOr<proto::CheckpointReply> OnRequestCheckpoint() override {

@@ -187,7 +187,7 @@ class DocumentsTest(unittest.TestCase):
         self.assertEqual(seen | logged | {"test_accuracy"},
                          members("metrics.jsonl") | counters)
         self.assertRegex((run.dir / "addresses").read_text(),
-                         r"\Acoordinator \S+:\d+\n(shard \d+ \S+:\d+\n){2}\Z")
+                         r"\Acoordinator \S+:\d+\n(shard \d+ \S+:\d+\n){2}run \S+\n\Z")
         for name in ["addresses", "job.textproto", "commit_log",
                      "metrics.jsonl", "summary.json", "weights.safetensors"]:
             self.assertTrue((run.dir / name).is_file(), name)

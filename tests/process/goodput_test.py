@@ -176,7 +176,31 @@ class GoodputTest(unittest.TestCase):
                       result.stderr)
         # A log that a crash has cut short is measured as far as it goes.
         (copy / "commit_log").write_bytes(log[:len(log) // 2])
+        summary = (copy / "summary.json").read_bytes()
+        (copy / "summary.json").unlink()
         self.assertIn("are no whole record", "\n".join(self.lines(copy)))
+        # Not that of a run that came to its end.
+        (copy / "summary.json").write_bytes(summary)
+        for command in "goodput", "replay", "ledger":
+            result = harness.tool(command, copy)
+            self.assertEqual(result.returncode, 1)
+            self.assertRegex(
+                result.stdout + result.stderr,
+                rf"{copy}/commit_log: the commit logs end with version \d+, "
+                r"the run with version \d+ \(summary.json\): a file is damaged")
+            self.assertNotIn("differs", result.stdout)
+
+    def test_replay_names_a_summary_that_is_damaged(self):
+        run = harness.train(harness.write_job(harness.LINEAR_JOB))
+        summary = run.dir / "summary.json"
+        summary.write_text("{")
+        damaged = harness.tool("replay", run.dir)
+        summary.unlink()
+        summary.mkdir()
+        for result in damaged, harness.tool("replay", run.dir):
+            self.assertEqual(result.returncode, 1, result.stderr)
+            self.assertIn(f"{summary}: cannot be read, expected a JSON object",
+                          result.stderr)
 
 
 if __name__ == "__main__":

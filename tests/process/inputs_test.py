@@ -245,6 +245,19 @@ class EvalTest(unittest.TestCase):
     def test_a_regression_has_no_accuracy(self):
         self.check(harness.train(harness.write_job(harness.LINEAR_JOB)), 64)
 
+    def test_weights_that_the_run_did_not_end_with_are_said_to_be_others(self):
+        run = harness.train(harness.write_job(harness.LINEAR_JOB))
+        weights = run.dir / "weights.safetensors"
+        changed = bytearray(weights.read_bytes())
+        changed[-4] ^= 1
+        weights.write_bytes(changed)
+        result = harness.tool("eval", run.dir)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("64 samples", result.stdout)
+        self.assertEqual(
+            result.stderr, f"{weights}: has other weights than the run ended "
+            f"with, {run.summary['weights_sha256']} (summary.json)\n")
+
     def refused(self, run):
         result = harness.tool("eval", run)
         self.assertEqual(result.returncode, 1)

@@ -3,9 +3,12 @@
 and what was found, and the run goes on."""
 
 import os
+import pathlib
 import random
+import shutil
 import socket
 import subprocess
+import tempfile
 import unittest
 
 import cluster
@@ -93,8 +96,32 @@ class RefusalsTest(unittest.TestCase):
             harness.EVALUATOR, f"--coordinator={self.lead}"))
 
     def test_a_shard_that_is_taken_for_the_coordinator_is_named(self):
-        self.assertIn(f"coordinator at {self.shard1}: ",
-                      self.worker(5, self.shard1))
+        self.assertRegex(self.worker(5, self.shard1),
+                         f"coordinator at {self.shard1}: .*is not the lead")
+        for command in "status", "checkpoint":
+            done = harness.tool(command, self.shard1)
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertRegex(done.stderr,
+                             f"{self.shard1}: .*is not the lead of a run")
+
+    def test_a_dead_run_does_not_act_on_the_one_at_its_address(self):
+        """The commands name it as another run, and train --resume goes on
+        with the dead one."""
+        with tempfile.TemporaryDirectory() as folder:
+            dead = pathlib.Path(folder) / "run"
+            shutil.copytree(self.run_.dir, dead)
+            (dead / "addresses").write_text(
+                f"coordinator {self.lead}\nrun dead-run\n")
+            for command in "status", "checkpoint":
+                done = harness.tool(command, str(dead))
+                self.assertEqual(done.returncode, 1, done.stderr)
+                self.assertRegex(
+                    done.stderr, f"{dead}: another run, .*, answers where run "
+                    "dead-run listened")
+            done = harness.tool("train", str(dead / "job.textproto"),
+                                  "--resume", str(dead))
+            self.assertNotIn("has not ended", done.stderr)
+            self.assertIn("no whole checkpoint to go on from", done.stderr)
 
     def test_garbage_bytes_harm_nobody(self):
         noise = random.Random(1)

@@ -32,6 +32,18 @@ TEST(LossNotFiniteTest, OneThatIsNoNumberIsCountedAndNamedAndLeftOutOfTheLoss) {
   EXPECT_TRUE(named);
 }
 
+TEST(LossNotFiniteTest, ALossIsNoNumberUntilOneHasBeen) {
+  Driver run(SmallJob(proto::ASYNC, 1, 1));
+  run.Start();
+  EXPECT_EQ(run.State().loss, 0) << "before the first";
+  run.ReportLoss(std::nan(""));
+  EXPECT_TRUE(run.Deliver(0).ok());
+  EXPECT_TRUE(std::isnan(run.State().loss));
+  run.ReportLoss(0.25);
+  EXPECT_TRUE(run.Deliver(0).ok());
+  EXPECT_EQ(run.State().loss, 0.25);
+}
+
 TEST(LossNotFiniteTest, AnUpdatesLossIsThatOfItsFiniteGradients) {
   Driver run(SmallJob(proto::K_SYNC, 2, 2));
   run.Start();

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace sluice {
 namespace {
@@ -56,6 +57,13 @@ void TrainingStats::Updated(std::optional<double> loss, double learning_rate) {
   totals_.learning_rate = learning_rate;
   if (!loss.has_value()) return;
   Smooth(*loss, &totals_.updates, &totals_.loss);
+}
+
+double TrainingStats::loss() const {
+  if (totals_.updates == 0 && counters().losses_not_finite > 0) {
+    return std::numeric_limits<double>::quiet_NaN();
+  }
+  return totals_.loss;
 }
 
 void TrainingStats::Logged(const LoggedValues& values) {

@@ -59,8 +59,9 @@ class TrainingStats {
   const Totals& totals() const { return totals_; }
   const RunCounters& counters() const { return totals_.counters; }
   int64_t samples_applied() const { return counters().samples_applied; }
-  // Smoothed over about the last 20 updates; 0 before the first.
-  double loss() const { return totals_.loss; }
+  // Smoothed over about the last 20 updates; 0 before the first, NaN where none
+  // has come with a finite one.
+  double loss() const;
   double learning_rate() const { return totals_.learning_rate; }
   // Each smoothed over about the last 20 that came in this generation.
   LoggedValues logged() const;

@@ -103,10 +103,11 @@ absl::Status CutAfter(Version version, const std::string& path,
   return absl::OkStatus();
 }
 
-// That the next file of a log, `path`, goes on where `log` has come to.
+// That the next file of a log, `path`, goes on where `log` has come to: behind
+// version `newest`.
 absl::Status CheckFollows(const std::string& path,
                           const proto::LogHeader& header, Generation generation,
-                          bool begun, const CommitLog& log) {
+                          bool begun, Version newest, const CommitLog& log) {
   if (header.generation() != generation.value()) {
     return absl::DataLossError(absl::StrCat(path, ": is of generation ",
                                             header.generation(), ", expected ",
@@ -120,6 +121,13 @@ absl::Status CheckFollows(const std::string& path,
     return absl::DataLossError(
         absl::StrCat(path, ": goes on behind version ", header.after_version(),
                      ", and the files before it are not there"));
+  }
+  if (begun && header.has_past() &&
+      header.past().newest_version() != newest.value()) {
+    return absl::DataLossError(absl::StrCat(
+        path, ": goes on behind version ", header.past().newest_version(),
+        ", and the files before it end with version ", newest.value(),
+        ": one is damaged or not there"));
   }
   return absl::OkStatus();
 }
@@ -299,6 +307,7 @@ absl::StatusOr<CommitLog> ReadGeneration(
   const std::string first = CommitLogPath(run_dir, generation);
   CommitLog log;
   bool begun = false;
+  Version newest;
   SLUICE_ASSIGN_OR_RETURN(const std::vector<std::string> paths,
                           CommitLogFiles(run_dir, generation));
   for (const std::string& path : paths) {
@@ -306,12 +315,16 @@ absl::StatusOr<CommitLog> ReadGeneration(
     // Whoever wanted to begin it had no room, or died.
     if (!reader->header().has_value()) continue;
     SLUICE_RETURN_IF_ERROR(
-        CheckFollows(path, *reader->header(), generation, begun, log));
-    if (!begun) log.header = *reader->header();
+        CheckFollows(path, *reader->header(), generation, begun, newest, log));
+    if (!begun) {
+      log.header = *reader->header();
+      newest = Version(log.header.restored_version());
+    }
     begun = true;
     while (true) {
       SLUICE_ASSIGN_OR_RETURN(auto record, reader->Next());
       if (!record.has_value()) break;
+      if (record->has_commit()) newest = Version(record->commit().version());
       read(*std::move(record));
     }
     log.torn = reader->torn();

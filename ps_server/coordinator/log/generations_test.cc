@@ -332,6 +332,19 @@ TEST_F(LogOfFilesTest, AGapBetweenFilesIsAnError) {
                          "before it are not there"));
 }
 
+TEST_F(LogOfFilesTest, AFileThatIsMissingOrDamagedInTheMiddleIsAnError) {
+  WriteFiles(3, 5);
+  const std::string first = CommitLogPath(run_, Generation(3));
+  const std::string said = absl::StrCat(
+      first,
+      ".110: goes on behind version 110, and the files before it end with "
+      "version 105: one is damaged or not there");
+  std::ofstream(first + ".105") << "no longer a log";
+  EXPECT_EQ(ReadGeneration(run_, Generation(3)).status().message(), said);
+  std::filesystem::remove(first + ".105");
+  EXPECT_EQ(ReadGeneration(run_, Generation(3)).status().message(), said);
+}
+
 // Peak memory in KiB of a process that does `what` and nothing else.
 int64_t PeakKib(const std::function<void()>& what) {
   const pid_t child = fork();

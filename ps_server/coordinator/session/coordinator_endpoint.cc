@@ -126,19 +126,26 @@ void CoordinatorEndpoint::Register(grpc::ServerBuilder* builder,
 void CoordinatorEndpoint::Start() {
   SessionStream::Listen(&context_);
   RequestCall<proto::StatusRequest, proto::JobStatus>::Listen(
-      &context_, Rpc::kGetStatus, [this](const auto&) {
+      &context_, Rpc::kGetStatus,
+      [this](const auto& request) -> absl::StatusOr<proto::JobStatus> {
+        SLUICE_RETURN_IF_ERROR(handler_->CheckRun(request.run_id()));
         proto::JobStatus status = handler_->OnGetStatus();
         status.set_insecure(context_.admission.security().insecure());
         return status;
       });
   RequestCall<proto::StopRequest, proto::StopReply>::Listen(
-      &context_, Rpc::kStop, [this](const auto& request) {
+      &context_, Rpc::kStop,
+      [this](const auto& request) -> absl::StatusOr<proto::StopReply> {
+        SLUICE_RETURN_IF_ERROR(handler_->CheckRun(request.run_id()));
         handler_->OnStop(request);
         return proto::StopReply();
       });
   RequestCall<proto::CheckpointRequest, proto::CheckpointReply>::Listen(
       &context_, Rpc::kRequestCheckpoint,
-      [this](const auto&) { return handler_->OnRequestCheckpoint(); });
+      [this](const auto& request) -> absl::StatusOr<proto::CheckpointReply> {
+        SLUICE_RETURN_IF_ERROR(handler_->CheckRun(request.run_id()));
+        return handler_->OnRequestCheckpoint();
+      });
   RequestCall<proto::DeathReport, proto::DeathReportReply>::Listen(
       &context_, Rpc::kReportDeath,
       [this](const auto& report) -> absl::StatusOr<proto::DeathReportReply> {

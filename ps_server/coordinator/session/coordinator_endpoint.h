@@ -32,6 +32,8 @@ class CoordinatorEndpoint {
   // Called on the endpoint's thread, must not block.
   class Handler : public SessionStream::Handler {
    public:
+    // kNotFound: this is not the run that the caller means, which is not empty.
+    virtual absl::Status CheckRun(const std::string& run_id) = 0;
     virtual proto::JobStatus OnGetStatus() = 0;
     virtual void OnStop(const proto::StopRequest& request) = 0;
     // What is answered.

@@ -149,6 +149,13 @@ void CoordinatorService::OnManifest(Version version,
                             options_.clock->Now());
 }
 
+absl::Status CoordinatorService::CheckRun(const std::string& run_id) {
+  if (run_id.empty() || run_id == options_.core.run_id) return absl::OkStatus();
+  return absl::NotFoundError(absl::StrCat("another run, ", options_.core.run_id,
+                                          ", answers where run ", run_id,
+                                          " listened"));
+}
+
 proto::JobStatus CoordinatorService::OnGetStatus() {
   const absl::Time now = options_.clock->Now();
   Rates rates;

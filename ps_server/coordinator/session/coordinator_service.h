@@ -93,6 +93,7 @@ class CoordinatorService final : public CoordinatorEndpoint::Handler {
   void OnFrame(SessionStream* stream,
                const proto::ToCoordinator& frame) override;
   void OnBroken(SessionStream* stream) override;
+  absl::Status CheckRun(const std::string& run_id) override;
   proto::JobStatus OnGetStatus() override;
   void OnStop(const proto::StopRequest& request) override;
   absl::StatusOr<proto::CheckpointReply> OnRequestCheckpoint() override;

@@ -411,6 +411,40 @@ TEST(CoordinatorServiceTest, StopEndsTheRunAndTheStatusSaysSo) {
   EXPECT_EQ(status.shard_size(), 1);
 }
 
+TEST(CoordinatorServiceTest, WhoMeansAnotherRunIsToldAndChangesNothing) {
+  CoordinatorService::Options options = RunOf(1, 1, 1000000);
+  options.core.run_id = "this";
+  Lead lead(options);
+  Peers peers(lead, 1, 1);
+  ASSERT_TRUE(peers.all[0]->AwaitReceived(10));
+  const auto stub = lead.Stub();
+  const auto say = [&](auto method, auto request, auto reply) {
+    grpc::ClientContext context;
+    context.set_deadline(absl::ToChronoTime(Clock::Real()->Now() + kPatience));
+    return (stub.get()->*method)(&context, request, &reply);
+  };
+  using Stub = proto::Coordinator::Stub;
+  proto::StatusRequest about;
+  proto::StopRequest stop;
+  proto::CheckpointRequest store;
+  for (auto* run : {about.mutable_run_id(), stop.mutable_run_id(),
+                    store.mutable_run_id()}) {
+    *run = "that";
+  }
+  for (const grpc::Status& refused :
+       {say(&Stub::GetStatus, about, proto::JobStatus()),
+        say(&Stub::Stop, stop, proto::StopReply()),
+        say(&Stub::RequestCheckpoint, store, proto::CheckpointReply())}) {
+    EXPECT_EQ(refused.error_code(), grpc::StatusCode::NOT_FOUND);
+    EXPECT_EQ(refused.error_message(),
+              "another run, this, answers where run that listened");
+  }
+  stop.set_run_id("this");
+  stop.set_reason("meant");
+  EXPECT_TRUE(say(&Stub::Stop, stop, proto::StopReply()).ok());
+  EXPECT_EQ(std::get<FinishRun>(lead.service().AwaitEnd()).reason, "meant");
+}
+
 TEST(CoordinatorServiceTest, WhenNobodyComesItFailsAndNamesTheMissing) {
   CoordinatorService::Options options = RunOf(1, 2, 5);
   options.core.job.mutable_limits()->set_start_timeout_s(0.3);

@@ -28,6 +28,9 @@ class Keeper final : public CoordinatorEndpoint::Handler {
     here_.Notify();
   }
   void OnBroken(SessionStream*) override {}
+  absl::Status CheckRun(const std::string&) override {
+    return absl::OkStatus();
+  }
   proto::JobStatus OnGetStatus() override { return {}; }
   void OnStop(const proto::StopRequest&) override {}
   absl::StatusOr<proto::CheckpointReply> OnRequestCheckpoint() override {
