@@ -9,6 +9,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
@@ -482,6 +483,19 @@ class Manifests {
   const std::vector<MemberLinks> links_;  // Of each group.
 };
 
+// A size above 0 as Kubernetes writes it (its Quantity): "10Gi", "1.5T", "500".
+bool IsSize(absl::string_view text) {
+  const size_t end =
+      std::min(text.find_first_not_of("0123456789."), text.size());
+  const absl::string_view suffix = text.substr(end);
+  double number = 0;
+  return absl::SimpleAtod(text.substr(0, end), &number) && number > 0 &&
+         absl::c_linear_search(
+             std::vector<absl::string_view>{"", "k", "M", "G", "T", "P", "E",
+                                            "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"},
+             suffix);
+}
+
 absl::Status CheckOptions(const KubernetesOptions& options) {
   const std::string& name = options.name;
   const bool label =
@@ -492,10 +506,22 @@ absl::Status CheckOptions(const KubernetesOptions& options) {
       });
   if (!label) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "--name: expected at most ", kLongestName,
+        "--name, by default the job's: expected at most ", kLongestName,
         " of a-z, 0-9 and -, beginning with a letter and not ending with -; "
         "got \"",
         name, "\""));
+  }
+  if (!IsSize(options.storage)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--storage: expected a size such as 10Gi or 500M, got \"",
+                     options.storage, "\""));
+  }
+  if (options.image.empty() || absl::c_any_of(options.image, [](char c) {
+        return !absl::ascii_isgraph(c);
+      })) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--image: expected a name without spaces, got \"",
+                     options.image, "\""));
   }
   const bool pods = options.holder == PodHolder::kPods;
   if (options.insecure && !options.certificates.empty()) {

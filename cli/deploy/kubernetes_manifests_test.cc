@@ -237,6 +237,18 @@ TEST(KubernetesManifestsTest, RefusesWhatKubernetesWould) {
                   HasSubstr(absl::StrCat("got \"", name, "\"")));
     }
   }
+  for (const char* storage : {"", "foo", "10Gib", "0", "-1", "1.2.3", "10 Gi"}) {
+    KubernetesOptions options = Options();
+    options.storage = storage;
+    EXPECT_FALSE(KubernetesManifests(*job, options).ok()) << storage;
+    options.storage = "1.5T";
+    EXPECT_TRUE(KubernetesManifests(*job, options).ok());
+  }
+  for (const char* image : {"", "two words", "a\nb"}) {
+    KubernetesOptions options = Options();
+    options.image = image;
+    EXPECT_FALSE(KubernetesManifests(*job, options).ok()) << image;
+  }
   KubernetesOptions pods = Options();
   pods.holder = PodHolder::kPods;
   pods.gpu = true;

@@ -284,6 +284,43 @@ INSTANTIATE_TEST_SUITE_P(Ways, ExchangeLoopbackTest,
                                            Way::kShared),
                          NameOfWay);
 
+// A slice that whoever waits receives, from memory that is shared: its call has
+// something left to do when the floats are there.
+TEST(WaitedForExchangeTest, ItEndsBehindAPullWhoseCallIsNotOver) {
+  constexpr int64_t kWaited = 128 << 10;
+  constexpr int64_t kWaitedFloats = kWaited / sizeof(float);
+  TensorSpec tensor;
+  tensor.name = "dense0.weight";
+  tensor.shape = {tensor.size = kWaitedFloats};
+  tensor.initializer.value = 2;
+  const ParameterLayout layout({tensor}, /*shards=*/1);
+  ShardOptions options{
+      ShardId(0),
+      [&](ParameterRange range) { return layout.InitialWeights(1, range); },
+      layout,
+      {},
+      kWaited,
+      2,
+      4};
+  options.optimizer.mutable_sgd();
+  options.shared_weights = *SharedChunks::Create(kWaitedFloats, /*slots=*/4);
+  ServedShard shard(std::move(options));
+  GrpcExchange exchange(&layout, {shard.address()},
+                        {.client = "worker 0", .chunk_bytes = kWaited});
+  exchange.ShareMemory({});
+  std::vector<float> weights(kWaitedFloats);
+  for (int i = 0; i < 2; ++i) {
+    const PullSpec spec = {.generation = Generation(1),
+                           .version = Version(0),
+                           .exact = true,
+                           .deadline = Clock::Real()->Now() + kLong};
+    ASSERT_TRUE(
+        exchange.Pull(spec, absl::MakeSpan(weights), CancelToken()).ok());
+    EXPECT_THAT(weights, Each(2.0f));
+  }
+  EXPECT_EQ(shard.counters().shared_bytes, 2 * kWaited);
+}
+
 // Weights that start at 2, with a running statistic between them that lies on
 // both shards.
 ParameterLayout LayoutWithStatistic() {

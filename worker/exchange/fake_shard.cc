@@ -122,6 +122,7 @@ grpc::Status FakeShard::Push(grpc::ServerContext* context,
                              grpc::ServerReader<proto::PushChunk>* reader,
                              proto::PushReply* reply) {
   const Behaviour behaviour = this->behaviour();
+  if (behaviour.on_push != nullptr) behaviour.on_push();
   int64_t sequence = 0;
   proto::PushChunk chunk;
   while (reader->Read(&chunk)) {

@@ -31,6 +31,8 @@ class FakeShard final : public proto::Exchange::Service {
     std::function<void(int i, proto::PullChunk*)> on_pull_chunk = nullptr;
     // Asked behind the last chunk how the pull ends.
     std::function<grpc::Status()> after_pull_chunks = nullptr;
+    // Told of a push before anything of it is asked for.
+    std::function<void()> on_push = nullptr;
     // Asked for each chunk of a push that came; OK: it is taken.
     std::function<grpc::Status(const proto::PushChunk&)> on_push_chunk =
         nullptr;

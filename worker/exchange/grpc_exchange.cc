@@ -56,11 +56,19 @@ constexpr int kLanes = 4;
 // For linking with all shards; the others are sent to.
 constexpr absl::Duration kLinkingTime = absl::Seconds(5);
 
-// Each slice is one message that fits into HTTP/2's window, but for some bytes
-// at most: while it travels, there is nothing to do for it.
-bool IsSmall(const ParameterLayout& layout, int64_t chunk_floats) {
+// Of one host's shards. What a thread more would do of them beside a task takes
+// as long as to wake it: some 100 us.
+constexpr int64_t kMostWaitedFloats = (1 << 20) / sizeof(float);
+
+// Each slice is one message for which there is nothing to do while it travels:
+// it fits into HTTP/2's window, but for some bytes at most, or is not long on
+// the way.
+bool IsSmall(const ParameterLayout& layout, int64_t chunk_floats,
+             Window window) {
+  const int64_t most =
+      window == Window::kMessage ? kMostWaitedFloats : kWindowFloats - 1;
   const auto small = [&](const ShardSlice& slice) {
-    return slice.range.size() < kWindowFloats &&
+    return slice.range.size() <= most &&
            slice.offset % chunk_floats + slice.range.size() <= chunk_floats;
   };
   return absl::c_all_of(layout.slices(), small);
@@ -71,7 +79,7 @@ std::shared_ptr<CompletionLoop> LoopFor(const ParameterLayout& layout,
   using ServedBy = CompletionLoop::ServedBy;
   const int64_t chunk_floats =
       options.chunk_bytes / static_cast<int64_t>(sizeof(float));
-  if (IsSmall(layout, chunk_floats)) {
+  if (IsSmall(layout, chunk_floats, options.window)) {
     return std::make_shared<CompletionLoop>(ServedBy::kWaiter);
   }
   return options.loop ? options.loop : std::make_shared<CompletionLoop>();
@@ -170,7 +178,7 @@ void GrpcExchange::SetUnconnected(std::optional<UnreachedShard> shards) {
   unconnected_ = std::move(shards);
 }
 
-VectorPath GrpcExchange::PathOf(FloatType type) const {
+VectorPath GrpcExchange::PathOf(FloatType type) {
   return {.layout = &layout_,
           .client = options_.client,
           .chunk_floats = chunk_floats_,
@@ -178,7 +186,8 @@ VectorPath GrpcExchange::PathOf(FloatType type) const {
           .type = type,
           .stubs = &stubs_,
           .shared = &shared_,
-          .loop = loop_.get()};
+          .loop = loop_.get(),
+          .on_the_way = &on_the_way_};
 }
 
 GrpcExchange::~GrpcExchange() = default;

@@ -28,6 +28,7 @@
 #include "worker/exchange/call_driver.h"
 #include "worker/exchange/completion_loop.h"
 #include "worker/exchange/exchange.h"
+#include "worker/exchange/floats_on_the_way.h"
 #include "worker/exchange/pull_assembly.h"
 #include "worker/exchange/shared_shard.h"
 
@@ -45,6 +46,7 @@ struct VectorPath {
   // Of each shard; nullptr: it shares no memory.
   const std::vector<std::unique_ptr<SharedShard>>* shared = nullptr;
   CompletionLoop* loop = nullptr;
+  FloatsOnTheWay* on_the_way = nullptr;  // Those pushed from where they lie.
 };
 
 // One pull of the flat vector after the other: a call to each shard, begun at
@@ -177,9 +179,11 @@ class VectorPush {
 // The exchange over gRPC: a connection of its own to each shard, all calls on
 // one completion loop.
 //
-// Chunks of a push are copied into the message that carries them (free beside
-// the socket), so nothing of the gradient is read once a call has ended, and
-// a cancelled push needs to wait for no buffer that the transport still holds.
+// A slice of one chunk is pushed from where it lies, if it travels as FP32. The
+// transport may read it beyond the end of a push that was given up, and find
+// parts of the next gradient there: what then arrives has a wrong checksum and
+// is refused, of a task that has ended. Other chunks are copied into the
+// messages that carry them.
 //
 // With a shard on this host memory is shared (ShareMemory): what travels as
 // FP32 is then copied once, by whoever receives it, and calls say only where it
@@ -211,7 +215,8 @@ class GrpcExchange final : public Exchange {
   };
 
   // `addresses` of all shards, in order. `layout`, which may be a part of the
-  // vector (ParameterLayout::Part), must outlive the exchange. REQUIRES: one
+  // vector (ParameterLayout::Part), and the memory of what is pushed must
+  // outlive the exchange. REQUIRES: one
   // address for each shard that the layout names, no range empty.
   GrpcExchange(const ParameterLayout* layout,
                std::vector<std::string> addresses, Options options);
@@ -265,7 +270,7 @@ class GrpcExchange final : public Exchange {
   int64_t pushed_bytes_total() const { return push_.bytes_total(); }
 
  private:
-  VectorPath PathOf(FloatType type) const;
+  VectorPath PathOf(FloatType type);
   // The shards that there is no connection to: "shard 1 at host:port, ...".
   std::string Unconnected() const;
   void SetUnconnected(std::optional<UnreachedShard> shards);
@@ -276,6 +281,7 @@ class GrpcExchange final : public Exchange {
   const int64_t chunk_floats_;
   const WireFormat format_;
   const std::vector<std::string> names_;  // "shard 1 at host:port"
+  FloatsOnTheWay on_the_way_;  // Ends after the channels, which close.
   std::vector<std::shared_ptr<grpc::Channel>> channels_;
   std::vector<std::unique_ptr<grpc::GenericStub>> stubs_;
   std::vector<std::unique_ptr<SharedShard>> shared_;  // Or nullptr, each.

@@ -361,9 +361,9 @@ TEST_F(StreamedPullTest, AGradientTravelsOnlyWhileItsChunksAreSent) {
   CountingClock clock;
   GrpcExchange::Options options = Options();
   options.clock = &clock;
+  const std::vector<float> gradient(kFloats, 1);
   GrpcExchange exchange(&layout_, {shard0_.address(), shard1_.address()},
                         options);
-  const std::vector<float> gradient(kFloats, 1);
   exchange.BeginPush({Generation(1), WorkerId(3), Incarnation(2), Sequence(1)},
                      /*grant=*/"5", gradient);
   exchange.PushFrom(kFloats - kChunk);

@@ -22,7 +22,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/notification.h"
+#include "absl/synchronization/mutex.h"
 #include "common/rpc/completion_tag.h"
 #include "common/rpc/status_conversion.h"
 #include "common/status_macros.h"
@@ -72,8 +72,15 @@ class VectorPull::Attempt {
   // that `calls_` have heard so.
   bool delivered() const { return delivered_; }
   // One that has delivered does nothing more. From any thread.
-  bool over() const { return over_.HasBeenNotified(); }
-  void AwaitOver() const { over_.WaitForNotification(); }
+  bool over() const {
+    absl::MutexLock lock(&over_mu_);
+    return over_;
+  }
+  void AwaitOver() {
+    absl::MutexLock lock(&over_mu_);
+    path_.loop->Await(&over_mu_, absl::Condition(&over_),
+                      absl::InfiniteDuration());
+  }
 
  private:
   void OnRequestSent(bool ok) { ok ? ReadChunk() : AskStatus(); }
@@ -139,7 +146,10 @@ class VectorPull::Attempt {
   absl::Status problem_;  // What is wrong with the chunks.
   grpc::Status status_;   // What the shard says.
   bool delivered_ = false;
-  absl::Notification over_;
+
+  // Leaf lock: nothing else is acquired under it.
+  mutable absl::Mutex over_mu_;
+  bool over_ ABSL_GUARDED_BY(over_mu_) = false;
 };
 
 void VectorPull::Attempt::StartOnLoop(Generation generation) {
@@ -219,7 +229,9 @@ void VectorPull::Attempt::Deliver() {
 }
 
 void VectorPull::Attempt::End() {
-  delivered_ ? over_.Notify() : calls_.OnCallEnded(shard_, Outcome());
+  if (!delivered_) return calls_.OnCallEnded(shard_, Outcome());
+  absl::MutexLock lock(&over_mu_);
+  over_ = true;
 }
 
 absl::Status VectorPull::Attempt::Copy(const grpc::ByteBuffer& message) {

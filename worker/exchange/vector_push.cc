@@ -332,8 +332,12 @@ grpc::ByteBuffer VectorPush::Slice::MessageOf(ParameterRange chunk) const {
     header.shared = shared_->Find(floats);
     return EncodePushChunk(header, {});
   }
-  // The transport may hold a message beyond the end of its call, when the
-  // gradient's memory already takes the next gradient: hence the copy.
+  // Of several chunks one is copied, and stays in the cache for the kernel,
+  // while another is sent.
+  if (path_.type == FloatType::kFp32 && chunk.size() == range_.size()) {
+    return EncodePushChunk(header, InPlace(floats, ChunkChecksum(floats),
+                                           path_.on_the_way->Begin()));
+  }
   return EncodePushChunk(header,
                          CopyOf(*path_.format, path_.type, chunk, floats));
 }
