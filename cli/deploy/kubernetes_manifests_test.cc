@@ -237,7 +237,8 @@ TEST(KubernetesManifestsTest, RefusesWhatKubernetesWould) {
                   HasSubstr(absl::StrCat("got \"", name, "\"")));
     }
   }
-  for (const char* storage : {"", "foo", "10Gib", "0", "-1", "1.2.3", "10 Gi"}) {
+  for (const char* storage :
+       {"", "foo", "10Gib", "0", "-1", "1.2.3", "10 Gi"}) {
     KubernetesOptions options = Options();
     options.storage = storage;
     EXPECT_FALSE(KubernetesManifests(*job, options).ok()) << storage;

@@ -31,23 +31,9 @@
 #include "worker/exchange/floats_on_the_way.h"
 #include "worker/exchange/pull_assembly.h"
 #include "worker/exchange/shared_shard.h"
+#include "worker/exchange/vector_path.h"
 
 namespace sluice {
-
-// How slices travel between a process and all shards; what is pointed to must
-// outlive whoever has it.
-struct VectorPath {
-  const ParameterLayout* layout = nullptr;
-  std::string client;  // Who asks, for the shards' logs.
-  int64_t chunk_floats = 0;
-  const WireFormat* format = nullptr;
-  FloatType type = FloatType::kFp32;
-  const std::vector<std::unique_ptr<grpc::GenericStub>>* stubs = nullptr;
-  // Of each shard; nullptr: it shares no memory.
-  const std::vector<std::unique_ptr<SharedShard>>* shared = nullptr;
-  CompletionLoop* loop = nullptr;
-  FloatsOnTheWay* on_the_way = nullptr;  // Those pushed from where they lie.
-};
 
 // One pull of the flat vector after the other: a call to each shard, begun at
 // once and waited for later. A call that was begun runs where the loop is
@@ -179,11 +165,10 @@ class VectorPush {
 // The exchange over gRPC: a connection of its own to each shard, all calls on
 // one completion loop.
 //
-// A slice of one chunk is pushed from where it lies, if it travels as FP32. The
-// transport may read it beyond the end of a push that was given up, and find
-// parts of the next gradient there: what then arrives has a wrong checksum and
-// is refused, of a task that has ended. Other chunks are copied into the
-// messages that carry them.
+// A slice of one chunk is pushed as FP32 from where it lies, else chunks are
+// copied into messages. The transport may read it beyond the end of a push that
+// was given up, and find parts of the next gradient there: what then arrives
+// has a wrong checksum and is refused, of a task that has ended.
 //
 // With a shard on this host memory is shared (ShareMemory): what travels as
 // FP32 is then copied once, by whoever receives it, and calls say only where it
@@ -215,9 +200,9 @@ class GrpcExchange final : public Exchange {
   };
 
   // `addresses` of all shards, in order. `layout`, which may be a part of the
-  // vector (ParameterLayout::Part), and the memory of what is pushed must
-  // outlive the exchange. REQUIRES: one
-  // address for each shard that the layout names, no range empty.
+  // vector (ParameterLayout::Part), and what is pushed must outlive the
+  // exchange. REQUIRES: one address for each shard that the layout names, no
+  // range empty.
   GrpcExchange(const ParameterLayout* layout,
                std::vector<std::string> addresses, Options options);
   ~GrpcExchange() override;

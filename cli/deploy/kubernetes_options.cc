@@ -1,0 +1,73 @@
+#include "cli/deploy/kubernetes_options.h"
+
+#include <algorithm>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+
+namespace sluice {
+namespace {
+
+constexpr size_t kLongestName = 40;
+
+// A size above 0 as Kubernetes writes it (its Quantity): "10Gi", "1.5T", "500".
+bool IsSize(absl::string_view text) {
+  const size_t end =
+      std::min(text.find_first_not_of("0123456789."), text.size());
+  const absl::string_view suffix = text.substr(end);
+  double number = 0;
+  return absl::SimpleAtod(text.substr(0, end), &number) && number > 0 &&
+         absl::c_linear_search(
+             std::vector<absl::string_view>{"", "k", "M", "G", "T", "P", "E",
+                                            "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"},
+             suffix);
+}
+
+}  // namespace
+
+absl::Status CheckKubernetesOptions(const KubernetesOptions& options) {
+  const std::string& name = options.name;
+  const bool label =
+      !name.empty() && name.size() <= kLongestName &&
+      absl::ascii_isalpha(name.front()) && absl::ascii_isalnum(name.back()) &&
+      absl::c_all_of(name, [](char c) {
+        return absl::ascii_islower(c) || absl::ascii_isdigit(c) || c == '-';
+      });
+  if (!label) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--name, by default the job's: expected at most ", kLongestName,
+        " of a-z, 0-9 and -, beginning with a letter and not ending with -; "
+        "got \"",
+        name, "\""));
+  }
+  if (!IsSize(options.storage)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--storage: expected a size such as 10Gi or 500M, got \"",
+                     options.storage, "\""));
+  }
+  if (options.image.empty() || absl::c_any_of(options.image, [](char c) {
+        return !absl::ascii_isgraph(c);
+      })) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--image: expected a name without spaces, got \"",
+                     options.image, "\""));
+  }
+  const bool pods = options.holder == PodHolder::kPods;
+  if (options.insecure && !options.certificates.empty()) {
+    return absl::InvalidArgumentError(
+        "--tls and --insecure exclude each other");
+  }
+  if (pods && (options.insecure || options.gpu || options.pod_monitor ||
+               !options.certificates.empty())) {
+    return absl::InvalidArgumentError(
+        "--pods: bare pods use the loopback of one host, without certificates, "
+        "GPUs and Prometheus' operator; expected none of --tls, --insecure, "
+        "--gpu, --pod-monitor");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace sluice
