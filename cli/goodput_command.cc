@@ -17,13 +17,15 @@ struct GoodputFlags {
 
 int ShowGoodput(const GoodputFlags& flags) {
   const SlowWork slow("goodput");
+  const absl::StatusOr<RunResult> result = ReadRunResult(flags.run);
   const absl::StatusOr<Goodput> goodput = ReadRunGoodput(flags.run);
   if (!goodput.ok()) {
     std::cerr << goodput.status().message() << "\n";
     return 1;
   }
   std::cout << (flags.json ? GoodputJson(*goodput) : DescribeGoodput(*goodput));
-  const absl::Status whole = CheckLogsReachEnd(flags.run, goodput->version);
+  const absl::Status whole =
+      CheckLogsReachEnd(flags.run, result, goodput->version);
   if (!whole.ok()) std::cerr << whole.message() << "\n";
   return whole.ok() ? 0 : 1;
 }

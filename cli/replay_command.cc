@@ -18,16 +18,17 @@ struct ReplayFlags {
 
 int Replay(const ReplayFlags& flags) {
   const SlowWork slow("replay");
+  const absl::StatusOr<RunResult> result = ReadRunResult(flags.run);
   const absl::StatusOr<ReplayReport> report = ReplayRun(flags.run);
   if (!report.ok()) {
     std::cerr << report.status().message() << "\n";
     return 1;
   }
   std::cout << (flags.json ? ReplayJson(*report) : DescribeReplay(*report));
-  absl::Status whole = ReadRunResult(flags.run).status();
-  if (!absl::IsDataLoss(whole)) {
-    whole = CheckLogsReachEnd(flags.run, report->version);
-  }
+  const absl::Status whole =
+      absl::IsDataLoss(result.status())
+          ? result.status()
+          : CheckLogsReachEnd(flags.run, result, report->version);
   if (!whole.ok()) std::cerr << whole.message() << "\n";
   return report->same() && whole.ok() ? 0 : 1;
 }

@@ -57,9 +57,9 @@ absl::StatusOr<std::string> MakeRunFolder(const std::string& wanted,
   }
 }
 
-CoordinatorAddress CoordinatorAddressOf(const std::string& run_dir) {
+LeadAddress LeadAddressOf(const std::string& run_dir) {
   std::ifstream file(absl::StrCat(run_dir, "/addresses"));
-  CoordinatorAddress address;
+  LeadAddress address;
   std::string line;
   while (std::getline(file, line)) {
     const std::vector<std::string> words = absl::StrSplit(line, ' ');

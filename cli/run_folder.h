@@ -14,18 +14,17 @@ namespace sluice {
 absl::StatusOr<std::string> MakeRunFolder(const std::string& wanted,
                                           const std::string& name);
 
-// Where the coordinator of a run listens, from the file `addresses` of the
-// run's folder.
-struct CoordinatorAddress {
+// Where the lead of a run, its coordinator, listens.
+struct LeadAddress {
   std::string host_port = {};  // Empty until the file says so.
   std::string run_id = {};     // Empty: whichever run listens there.
 
-  friend bool operator==(const CoordinatorAddress& a,
-                         const CoordinatorAddress& b) {
+  friend bool operator==(const LeadAddress& a, const LeadAddress& b) {
     return a.host_port == b.host_port && a.run_id == b.run_id;
   }
 };
-CoordinatorAddress CoordinatorAddressOf(const std::string& run_dir);
+// From the file `addresses` of the run's folder.
+LeadAddress LeadAddressOf(const std::string& run_dir);
 
 // All of a file; nullopt when it cannot be read or is no file.
 std::optional<std::string> TextOfFile(const std::string& path);

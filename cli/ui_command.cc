@@ -70,7 +70,7 @@ class ShownRun {
  private:
   // The coordinator may have another address after a recovery.
   absl::Status Find() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    const CoordinatorAddress address = CoordinatorAddressOf(run_dir_);
+    const LeadAddress address = LeadAddressOf(run_dir_);
     if (address.host_port.empty()) {
       return absl::UnavailableError(
           absl::StrCat(run_dir_, "/addresses names no coordinator yet"));
@@ -89,7 +89,7 @@ class ShownRun {
   const TransportSecurity security_;
 
   absl::Mutex mu_;
-  CoordinatorAddress address_ ABSL_GUARDED_BY(mu_);
+  LeadAddress address_ ABSL_GUARDED_BY(mu_);
   std::unique_ptr<CoordinatorWatch> watch_ ABSL_GUARDED_BY(mu_);
 };
 

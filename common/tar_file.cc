@@ -87,9 +87,10 @@ std::string NameOf(const Header& header) {
 struct Extension {
   std::string name;  // Empty: none.
   std::optional<int64_t> bytes;
+  bool sparse = false;  // A file with holes, of which only the rest is here.
 };
 
-// Takes `path` and `size` out of a pax header; false if it is none.
+// Takes what Extension has out of a pax header; false if it is none.
 bool ReadPax(absl::string_view text, Extension* extension) {
   while (!text.empty()) {
     const size_t blank = text.find(' ');
@@ -103,8 +104,11 @@ bool ReadPax(absl::string_view text, Extension* extension) {
     absl::string_view line = text.substr(blank + 1, length - blank - 1);
     text.remove_prefix(length);
     if (!absl::ConsumeSuffix(&line, "\n")) return false;
-    if (absl::ConsumePrefix(&line, "path=")) {
+    if (absl::ConsumePrefix(&line, "GNU.sparse.name=")) {
       extension->name = std::string(line);
+      extension->sparse = true;
+    } else if (absl::ConsumePrefix(&line, "path=")) {
+      if (!extension->sparse) extension->name = std::string(line);
     } else if (absl::ConsumePrefix(&line, "size=")) {
       int64_t bytes = 0;
       if (!absl::SimpleAtoi(line, &bytes) || bytes < 0) return false;
@@ -133,7 +137,8 @@ class Walk {
         return Error("expected a tar header");
       }
       const char type = header[kType];
-      const bool extends = type == 'L' || type == 'x';
+      // K: a link's long target, which nobody asks for.
+      const bool extends = type == 'L' || type == 'K' || type == 'x';
       const int64_t bytes =
           extends ? *stated : extension.bytes.value_or(*stated);
       const int64_t begin = at_ + kBlock;
@@ -149,8 +154,9 @@ class Walk {
       if (extends || type == 'g') continue;
       const Extension given = std::exchange(extension, {});
       if (type == '5') continue;
+      const bool file = type == '0' || type == '\0' || type == '7';
       return TarMember{given.name.empty() ? NameOf(header) : given.name, begin,
-                       bytes, type == '0' || type == '\0' || type == '7'};
+                       bytes, file && !given.sparse};
     }
     return std::nullopt;
   }
@@ -180,6 +186,7 @@ class Walk {
     }
     std::string text(bytes, '\0');
     SLUICE_RETURN_IF_ERROR(archive_.ReadAt(begin, bytes, text.data()));
+    if (type == 'K') return absl::OkStatus();
     if (type == 'L') {
       extension->name = text.substr(0, text.find('\0'));
     } else if (!ReadPax(text, extension)) {

@@ -70,17 +70,24 @@ INSTANTIATE_TEST_SUITE_P(, TarFormatTest,
                          testing::Values("ustar", "gnu", "pax"),
                          [](const auto& info) { return info.param; });
 
-TEST(TarFileTest, LinksAreNotWholeAndFoldersPassedOver) {
+TEST_P(TarFormatTest, LinksAndSparseFilesAreNotWholeAndFoldersPassedOver) {
+  const std::string format = GetParam();
+  if (format == "ustar") GTEST_SKIP() << "has neither";
   const std::string folder = PathFor("links");
   std::filesystem::remove_all(folder);
   WriteFiles(folder, {{"file", "bytes"}, {"folder/x", "x"}});
   std::filesystem::create_symlink("file", folder + "/link");
   std::filesystem::create_hard_link(folder + "/file", folder + "/second");
+  WriteFiles(folder, {{"third", "bytes"}});
+  std::filesystem::resize_file(folder + "/third", 1 << 20);
+  const std::string far(150, 't');
+  std::filesystem::create_symlink(far, folder + "/to " + far);
   const std::string archive = PathFor("links.tar");
-  ASSERT_EQ(
-      std::system(
-          ("tar cf " + archive + " --sort=name -C " + folder + " .").c_str()),
-      0);
+  ASSERT_EQ(std::system(("tar cf " + archive +
+                         " --sort=name --sparse --format=" + format + " -C " +
+                         folder + " .")
+                            .c_str()),
+            0);
   const auto file = InputFile::Open(archive);
   ASSERT_TRUE(file.ok());
   std::map<std::string, bool> whole;
@@ -90,7 +97,8 @@ TEST(TarFileTest, LinksAreNotWholeAndFoldersPassedOver) {
               }).ok());
   EXPECT_THAT(whole,
               ElementsAre(Pair("./file", true), Pair("./folder/x", true),
-                          Pair("./link", false), Pair("./second", false)));
+                          Pair("./link", false), Pair("./second", false),
+                          Pair("./third", false), Pair("./to " + far, false)));
 }
 
 TEST(TarFileTest, WhatIsNoArchiveOrIsCutIsRefusedWithThePosition) {

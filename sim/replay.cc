@@ -376,7 +376,8 @@ std::string RecordedHash(const std::string& run_dir, Version version) {
   const auto summary = nlohmann::json::parse(text, nullptr, false);
   if (!summary.is_object() || !summary.contains("weights_sha256") ||
       !summary["weights_sha256"].is_string() ||
-      summary.value("test_version", int64_t{-1}) != version.value()) {
+      !summary.contains("test_version") ||
+      summary["test_version"] != version.value()) {
     return "";
   }
   return summary["weights_sha256"];
@@ -450,7 +451,7 @@ absl::StatusOr<ReplayReport> ReplayRun(const std::string& run_dir) {
   const std::vector<float>& weights = arrays.front();
   report.weights_sha256 = WeightsSha256(weights);
   report.recorded_sha256 = RecordedHash(run_dir, report.version);
-  // Else the file is of another version.
+  // Only then it is known that the file is of this version.
   if (!report.recorded_sha256.empty() &&
       report.recorded_sha256 != report.weights_sha256) {
     CompareFinal(run_dir, job.layout, weights, &report);

@@ -291,7 +291,7 @@ class ChaosRun {
       progress_ << run.TakeOutput() << std::flush;
       if (!disturbed || exit.has_value() || given_up_) continue;
       if (!coordinator.has_value()) {
-        const CoordinatorAddress address = CoordinatorAddressOf(run_dir);
+        const LeadAddress address = LeadAddressOf(run_dir);
         if (address.host_port.empty()) continue;
         coordinator.emplace(address, security_.ToLead(), kStatusPatience);
       }

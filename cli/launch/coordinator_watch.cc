@@ -21,8 +21,7 @@ absl::StatusOr<TransportSecurity> OpenAsOperator(const std::string& tls,
 }
 
 CoordinatorWatch::CoordinatorWatch(
-    CoordinatorAddress address,
-    std::shared_ptr<grpc::ChannelCredentials> credentials,
+    LeadAddress address, std::shared_ptr<grpc::ChannelCredentials> credentials,
     absl::Duration patience)
     : address_(std::move(address)),
       credentials_(credentials ? std::move(credentials)

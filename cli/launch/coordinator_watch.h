@@ -27,8 +27,8 @@ absl::StatusOr<TransportSecurity> OpenAsOperator(const std::string& tls,
 // A coordinator as somebody outside the run talks to it: asks for the status,
 // asks it to stop the run or to store a version, and reports which process has
 // died. When a coordinator is started again at its address, the next call
-// reaches it; another run there refuses it (kNotFound). Every call blocks for
-// at most `patience`.
+// reaches it; another run there refuses it (kNotFound), but for
+// ReportDeath, which names a process. Every call blocks for at most `patience`.
 //
 // Not thread-safe: call from one thread.
 class CoordinatorWatch {
@@ -39,7 +39,7 @@ class CoordinatorWatch {
 
   // With `credentials`; null: in plain text.
   explicit CoordinatorWatch(
-      CoordinatorAddress address,
+      LeadAddress address,
       std::shared_ptr<grpc::ChannelCredentials> credentials = nullptr,
       absl::Duration patience = kPatience);
 
@@ -59,7 +59,7 @@ class CoordinatorWatch {
   absl::Status Check(const grpc::Status& result);
 
   // Constant after construction.
-  const CoordinatorAddress address_;
+  const LeadAddress address_;
   const std::shared_ptr<grpc::ChannelCredentials> credentials_;
   const absl::Duration patience_;
 

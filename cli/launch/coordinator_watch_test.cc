@@ -74,7 +74,7 @@ TEST(CoordinatorWatchTest, ACoordinatorThatComesBackIsFoundByTheNextCall) {
   server->Shutdown();
 }
 
-TEST(CoordinatorWatchTest, EveryRequestNamesTheRun) {
+TEST(CoordinatorWatchTest, EachRequestToTheRunNamesIt) {
   int port = 0;
   Answering answering(1);
   const auto server = Start(&answering, &port);

@@ -10,10 +10,10 @@ namespace sluice {
 
 absl::StatusOr<std::unique_ptr<CoordinatorWatch>> FindCoordinator(
     const std::string& run, const TlsFlags& tls) {
-  CoordinatorAddress address = {.host_port = run};
+  LeadAddress address = {.host_port = run};
   std::error_code error;
   if (std::filesystem::is_directory(run, error)) {
-    address = CoordinatorAddressOf(run);
+    address = LeadAddressOf(run);
     if (address.host_port.empty()) {
       return absl::UnavailableError(
           "names no coordinator yet: there is no line \"coordinator "

@@ -246,8 +246,8 @@ void LocalCluster::KillAll() {
   for (Child& child : children_) child.process->Signal(SIGKILL);
 }
 
-CoordinatorAddress LocalCluster::ReadLeadAddress() const {
-  return CoordinatorAddressOf(plan_.run_dir);
+LeadAddress LocalCluster::ReadLeadAddress() const {
+  return LeadAddressOf(plan_.run_dir);
 }
 
 std::string LocalCluster::TailOf(const std::string& name) const {

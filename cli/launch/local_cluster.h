@@ -87,7 +87,7 @@ class LocalCluster {
   void KillAll();
 
   // The coordinator's address; empty until shard 0 has written it.
-  CoordinatorAddress ReadLeadAddress() const;
+  LeadAddress ReadLeadAddress() const;
 
   // The last lines of a child's log, indented.
   std::string TailOf(const std::string& name) const;

@@ -122,7 +122,7 @@ class TrainRun {
   }
 
   void StartOthersOnceTheLeadListens() {
-    const CoordinatorAddress lead = cluster_.ReadLeadAddress();
+    const LeadAddress lead = cluster_.ReadLeadAddress();
     if (stopping_ || cluster_.Empty()) return;
     if (lead.host_port.empty()) {
       if (clock_->Now() < begun_ + kLeadPatience) return;
@@ -278,7 +278,7 @@ absl::StatusOr<RunPlace> Reopen(const ResolvedJob& job,
                                 const TransportSecurity& security,
                                 std::ostream& out) {
   const std::string& run_dir = options.run_dir;
-  const CoordinatorAddress lead = CoordinatorAddressOf(run_dir);
+  const LeadAddress lead = LeadAddressOf(run_dir);
   if (!lead.host_port.empty() &&
       CoordinatorWatch(lead, security.ToLead()).GetStatus().ok()) {
     return absl::FailedPreconditionError(absl::StrCat(

@@ -104,6 +104,7 @@ Version NewestOf(const CommitLog& log) {
 }
 
 void ReadLog(RecordedRun* run) {
+  const absl::StatusOr<RunResult> result = ReadRunResult(run->folder);
   const absl::StatusOr<Lineage> lineage = ReadLineage(run->folder);
   if (!lineage.ok()) {
     run->notes.push_back(absl::StrCat(
@@ -114,7 +115,7 @@ void ReadLog(RecordedRun* run) {
   }
   run->log = JoinLogs(*lineage);
   const absl::Status whole =
-      CheckLogsReachEnd(run->folder, NewestOf(*run->log));
+      CheckLogsReachEnd(run->folder, result, NewestOf(*run->log));
   if (!whole.ok()) run->notes.push_back(std::string(whole.message()));
   if (run->log->torn.has_value()) {
     run->notes.push_back(run->log->torn->ToString());

@@ -71,7 +71,7 @@ absl::StatusOr<Ledger> ReadRunLedger(const std::string& run_dir) {
   }
   if (!expected.ended) return ledger;
   const GenerationLedger total = ledger.Total();
-  const absl::Status whole = CheckLogsReachEnd(run_dir, ledger.version);
+  const absl::Status whole = CheckLogsReachEnd(run_dir, result, ledger.version);
   if (!whole.ok()) ledger.errors.push_back(std::string(whole.message()));
   Compare("updates", result->version, ledger.version.value(), &ledger);
   Compare("samples", result->counters.samples_applied, ledger.samples, &ledger);

@@ -225,8 +225,9 @@ absl::StatusOr<proto::JobStatus> ReadFinishedStatus(
   return status;
 }
 
-absl::Status CheckLogsReachEnd(const std::string& run_dir, Version newest) {
-  const absl::StatusOr<RunResult> result = ReadRunResult(run_dir);
+absl::Status CheckLogsReachEnd(const std::string& run_dir,
+                               const absl::StatusOr<RunResult>& result,
+                               Version newest) {
   if (!result.ok() || !result->failure.empty() ||
       result->version <= newest.value()) {
     return absl::OkStatus();
@@ -235,9 +236,8 @@ absl::Status CheckLogsReachEnd(const std::string& run_dir, Version newest) {
                           AllCommitLogFiles(run_dir));
   return absl::DataLossError(
       absl::StrCat(files.empty() ? run_dir : files.back().path,
-                   ": the commit logs end with "
-                   "version ",
-                   newest.value(), ", the run with version ", result->version,
+                   ": the commit logs end with version ", newest.value(),
+                   ", the run with version ", result->version,
                    " (summary.json): a file is damaged or not there"));
 }
 

@@ -42,9 +42,12 @@ absl::StatusOr<proto::JobStatus> ReadFinishedStatus(const std::string& run_dir);
 absl::StatusOr<std::string> DescribeSummary(const std::string& run_dir);
 
 // Whether the run's commit logs, the newest version of which is `newest`, are
-// all there. kDataLoss: the run ended well at a later version; the message
-// names the last file. OK where there is no summary.
-absl::Status CheckLogsReachEnd(const std::string& run_dir, Version newest);
+// all there. `result` was read before them, as a run may go on meanwhile.
+// kDataLoss: the run ended well at a later version; names the last file. OK
+// where there is no result.
+absl::Status CheckLogsReachEnd(const std::string& run_dir,
+                               const absl::StatusOr<RunResult>& result,
+                               Version newest);
 
 // Why the run failed, as its coordinator wrote to summary.json; empty if it did
 // not fail, or wrote none.

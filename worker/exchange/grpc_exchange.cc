@@ -56,19 +56,20 @@ constexpr int kLanes = 4;
 // For linking with all shards; the others are sent to.
 constexpr absl::Duration kLinkingTime = absl::Seconds(5);
 
-// Of one host's shards. What a thread more would do of them beside a task takes
-// as long as to wake it: some 100 us.
+// On one host, a vector of at most so many floats is received in less time than
+// a thread that would do it beside the task takes to wake and be waited for
+// (docs/benchmarks.md, "One chunk").
 constexpr int64_t kMostWaitedFloats = (1 << 20) / sizeof(float);
 
-// Each slice is one message for which there is nothing to do while it travels:
-// it fits into HTTP/2's window, but for some bytes at most, or is not long on
-// the way.
+// Each slice is one message for which nothing need be done while it travels: it
+// fits into HTTP/2's window, but for some bytes at most, or all of them are
+// soon here.
 bool IsSmall(const ParameterLayout& layout, int64_t chunk_floats,
              Window window) {
-  const int64_t most =
-      window == Window::kMessage ? kMostWaitedFloats : kWindowFloats - 1;
+  const bool near =
+      window == Window::kMessage && layout.size() <= kMostWaitedFloats;
   const auto small = [&](const ShardSlice& slice) {
-    return slice.range.size() <= most &&
+    return (near || slice.range.size() < kWindowFloats) &&
            slice.offset % chunk_floats + slice.range.size() <= chunk_floats;
   };
   return absl::c_all_of(layout.slices(), small);
@@ -94,6 +95,7 @@ GrpcExchange::GrpcExchange(const ParameterLayout* layout,
       chunk_floats_(options_.chunk_bytes / static_cast<int64_t>(sizeof(float))),
       format_(layout->statistics()),
       names_(Names(*layout, addresses)),
+      on_the_way_(absl::StrJoin(names_, ", ")),
       loop_(LoopFor(layout_, options_)),
       pull_(PathOf(options_.types.pull), names_, options_.limits,
             options_.clock),

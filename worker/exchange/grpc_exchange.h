@@ -266,7 +266,8 @@ class GrpcExchange final : public Exchange {
   const int64_t chunk_floats_;
   const WireFormat format_;
   const std::vector<std::string> names_;  // "shard 1 at host:port"
-  FloatsOnTheWay on_the_way_;  // Ends after the channels, which close.
+  // Ends after the channels, which close.
+  FloatsOnTheWay on_the_way_;
   std::vector<std::shared_ptr<grpc::Channel>> channels_;
   std::vector<std::unique_ptr<grpc::GenericStub>> stubs_;
   std::vector<std::unique_ptr<SharedShard>> shared_;  // Or nullptr, each.
