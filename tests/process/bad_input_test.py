@@ -96,7 +96,7 @@ class BadInputTest(unittest.TestCase):
             r"the last layer must have 10 outputs or more, because sample \d+ "
             r"of .*labels.* has label 9; it has 5")
 
-    def test_times_beyond_any_clock_are_simulated(self):
+    def test_a_simulation_of_times_beyond_any_clock_says_so(self):
         job = harness.write_job(harness.LINEAR_JOB)
         for delays in ("compute { log_normal { median_ms: 5 sigma: 10 } }",
                        "compute { constant { ms: 1e9 } } worker_factor: [1e6]",
@@ -104,7 +104,11 @@ class BadInputTest(unittest.TestCase):
                        "latency { log_normal { median_ms: 5 sigma: 10 } }"):
             result = harness.tool("simulate", job, "--timing-only",
                                   "--updates=200", f"--set=delays={{{delays}}}")
-            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertEqual(result.returncode, 2)
+            self.assertRegex(
+                result.stderr, r"\Athe simulation reaches the end of virtual "
+                r"time, 146 years, after update \d+: are the job's delays as "
+                r"they should be\?\n\Z")
 
     def test_a_missing_data_file_is_named(self):
         message = self.refused("check", harness.LENET, "--set",
