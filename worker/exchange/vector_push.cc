@@ -332,8 +332,8 @@ grpc::ByteBuffer VectorPush::Slice::MessageOf(ParameterRange chunk) const {
     header.shared = shared_->Find(floats);
     return EncodePushChunk(header, {});
   }
-  // Of several chunks one is copied, and stays in the cache for the kernel,
-  // while another is sent.
+  // One of several chunks is copied, which is faster: the kernel then reads it
+  // from the cache (docs/benchmarks.md, "One chunk").
   if (path_.type == FloatType::kFp32 && chunk.size() == range_.size()) {
     return EncodePushChunk(header, InPlace(floats, ChunkChecksum(floats),
                                            path_.on_the_way->Begin()));
