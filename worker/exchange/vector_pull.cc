@@ -18,6 +18,8 @@
 //   Await(15)   Restarted: two floats that were counted have come again, as 7
 //   Await(4)    17, say: what is there by now
 //   Finish      versions 5 and 7, when all is there
+#include "worker/exchange/vector_pull.h"
+
 #include <algorithm>
 #include <utility>
 
@@ -28,12 +30,12 @@
 #include "common/status_macros.h"
 #include "common/wire/chunk_codec.h"
 #include "proto/exchange.pb.h"
-#include "worker/exchange/grpc_exchange.h"
 
 namespace sluice {
 namespace {
 
 constexpr char kMethod[] = "/sluice.proto.Exchange/Pull";
+
 }  // namespace
 
 // One attempt to pull one shard's slice, or what is missing of it: request,

@@ -17,6 +17,8 @@
 //   OnSent(0)       nothing is left: lane 0 closes its side
 //   OnReply(1)      3 of 4 chunks, say: chunk 1 is still on its way
 //   OnReply(0)      all of it: the slice is staged
+#include "worker/exchange/vector_push.h"
+
 #include <algorithm>
 #include <utility>
 
@@ -28,7 +30,6 @@
 #include "common/wire/chunk_codec.h"
 #include "proto/exchange.pb.h"
 #include "worker/exchange/chunk_feed.h"
-#include "worker/exchange/grpc_exchange.h"
 
 namespace sluice {
 namespace {
