@@ -3,13 +3,9 @@
 #include <string>
 
 #include "cli/commands.h"
+#include "common/command_line.h"
+#include "common/exit_codes.h"
 #include "common/version.h"
-
-namespace {
-
-constexpr int kBadUsage = 2;
-
-}  // namespace
 
 int main(int argc, char** argv) {
   CLI::App app{"Sluice trains one model on many machines.", "sluice"};
@@ -39,12 +35,8 @@ int main(int argc, char** argv) {
   if (argc > 1 && argv[1][0] != '-' && app.get_subcommands(is_named).empty()) {
     std::cerr << "there is no subcommand " << argv[1]
               << "; sluice --help lists those that there are\n";
-    return kBadUsage;
+    return sluice::kExitUsage;
   }
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kBadUsage;
-  }
-  return exit_code;
+  const auto code = sluice::ParseCommandLine(argc, argv, &app);
+  return code.value_or(exit_code);
 }

@@ -1,6 +1,8 @@
 #include "ps_server/flags.h"
 
-#include "CLI/CLI.hpp"
+#include <CLI/CLI.hpp>
+
+#include "common/command_line.h"
 
 namespace sluice {
 
@@ -58,11 +60,7 @@ std::variant<Flags, int> ParseFlags(int argc, char** argv) {
       ->needs(http)
       ->capture_default_str();
   AddTlsFlags(&app, &flags.tls);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
+  if (const auto code = ParseCommandLine(argc, argv, &app)) return *code;
   return flags;
 }
 

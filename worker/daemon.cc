@@ -1,6 +1,7 @@
 #include "worker/daemon.h"
 
 #include <cstdlib>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -30,15 +31,6 @@ void AddDaemonFlags(CLI::App* app, DaemonFlags* flags) {
                   "(/metrics) and to probes (/healthz, /readyz): in plain "
                   "text, to read only, to whoever reaches it. Default: none");
   AddTlsFlags(app, &flags->tls);
-}
-
-std::optional<int> ParseFlags(int argc, char** argv, CLI::App* app) {
-  try {
-    app->parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app->exit(error) == 0 ? 0 : 2;
-  }
-  return std::nullopt;
 }
 
 absl::StatusOr<ResolvedJob> LoadDaemonJob(const DaemonFlags& flags) {

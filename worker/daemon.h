@@ -4,7 +4,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,11 +37,6 @@ struct DaemonFlags {
   TlsFlags tls;
 };
 void AddDaemonFlags(CLI::App* app, DaemonFlags* flags);
-
-// Parses the command line into what was added to `app`; else the exit code of
-// a process that has nothing more to do: 0 after --help, 2 after a mistake,
-// which has been printed.
-std::optional<int> ParseFlags(int argc, char** argv, CLI::App* app);
 
 // The job, with the coordinator's address in cluster.coordinator.
 // kInvalidArgument or kNotFound say what is wrong.

@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "common/command_line.h"
 #include "common/daemon_log.h"
 #include "common/descriptor_limit.h"
 #include "common/file_mode.h"
@@ -292,7 +293,8 @@ int main(int argc, char** argv) {
                  "folder for weights.safetensors. Default: output.run_dir");
   std::vector<std::string> command;
   sluice::AddModelCommand(&app, &command);
-  if (const auto code = sluice::ParseFlags(argc, argv, &app)) return *code;
+  if (const auto code = sluice::ParseCommandLine(argc, argv, &app))
+    return *code;
   const sluice::DaemonLog log("evaluator", flags.log, flags.debug);
 
   const auto job = sluice::LoadDaemonJob(flags);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "CLI/CLI.hpp"
+#include "common/command_line.h"
 #include "common/ids.h"
 #include "common/resolved_job.h"
 #include "common/status_macros.h"
@@ -53,11 +54,8 @@ int main(int argc, char** argv) {
   app.add_option("--set", overrides,
                  "override a field of the job, as sync.k=3; repeatable")
       ->allow_extra_args(false);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
+  if (const auto code = sluice::ParseCommandLine(argc, argv, &app))
+    return *code;
   const auto job = sluice::LoadJob(path, overrides);
   if (!job.ok()) return Fail(job.status(), 2);
   const auto result = Train(*job);

@@ -18,6 +18,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/any_number.h"
+#include "common/command_line.h"
 #include "common/counter_table.h"
 #include "common/daemon_log.h"
 #include "common/delay_model.h"
@@ -518,7 +519,8 @@ int main(int argc, char** argv) {
                  "file to add what this worker does to, as a Chrome trace");
   std::vector<std::string> command;
   sluice::AddModelCommand(&app, &command);
-  if (const auto code = sluice::ParseFlags(argc, argv, &app)) return *code;
+  if (const auto code = sluice::ParseCommandLine(argc, argv, &app))
+    return *code;
   const std::string name =
       absl::StrCat("worker-", number,
                    member.member == 0 ? "" : absl::StrCat(".", member.member));
