@@ -34,10 +34,11 @@ int ShowWhatIsLeft(const StatusFlags& flags, const absl::Status& silence) {
     std::error_code error;
     if (std::filesystem::exists(absl::StrCat(flags.run, "/commit_log"),
                                 error)) {
-      std::cerr << "the run does not answer and has left no summary.json: it "
-                   "was killed, or is on another network; `sluice train JOB "
-                   "--resume "
-                << flags.run << "` goes on with one that was killed\n";
+      std::cerr
+          << "the run does not answer and has left no summary.json: it "
+             "was killed, hangs, or is on another network; `sluice train JOB "
+             "--resume "
+          << flags.run << "` goes on with one that was killed\n";
     }
     return 1;
   }

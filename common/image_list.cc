@@ -243,9 +243,9 @@ absl::Status ImageList::AddArchive(const std::string& path) {
       return RefuseOther(absl::StrCat(path, ": ", Readable(ended.other)));
     }
     if (!ended.label.has_value()) {
-      return absl::DataLossError(
-          absl::StrCat(path, ": ", Readable(ended.image->name), ": expected ",
-                       Readable(key), ".cls, its label, beside it"));
+      return absl::DataLossError(absl::StrCat(
+          path, ": ", Readable(ended.image->name), ": expected ", Readable(key),
+          ".cls, its label, right before or behind it"));
     }
     Add(*ended.label, ended.image->name, ended.image->offset,
         ended.image->bytes);

@@ -166,7 +166,8 @@ TEST_F(ImageListTest, WhatIsNoTreeOfImagesIsRefusedByName) {
   EXPECT_THAT(Refusal(Tar("png.tar", {{"1.png", ""}, {"1.cls", "0"}})),
               HasSubstr("png.tar: ./1.png: expected .jpg"));
   EXPECT_THAT(Refusal(Tar("bare.tar", {{"1.jpg", ""}})),
-              HasSubstr("bare.tar: ./1.jpg: expected ./1.cls, its label"));
+              HasSubstr("bare.tar: ./1.jpg: expected ./1.cls, its label, "
+                        "right before or behind it"));
   EXPECT_THAT(
       Refusal(Tar("two.tar", {{"1.CLS", "1"}, {"1.cls", "0"}, {"1.jpg", ""}})),
       HasSubstr("two.tar: ./1.cls: expected one label for ./1, this is"));

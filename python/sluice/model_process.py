@@ -48,6 +48,7 @@ import struct
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from sluice import __version__
 
@@ -209,7 +210,8 @@ class Task(_Asked):
         Raises Cancelled."""
         self.final_from(0)
         self._link.send(
-            _RESULT.pack(RESULT, 0, self.number, self.samples, loss))
+            _RESULT.pack(RESULT, 0, self.number, self.samples,
+                         _number("a loss", loss)))
         self.over = True
 
 
@@ -233,8 +235,9 @@ class Evaluation(_Asked):
         """The means over the samples: of the loss, and the share that is right,
         0 to 1, where that has a meaning."""
         self._link.send(_EVALUATED.pack(
-            EVALUATED, 0, self.number, self.samples, loss,
-            math.nan if accuracy is None else accuracy))
+            EVALUATED, 0, self.number, self.samples,
+            _number("a test loss", loss), math.nan if accuracy is None else
+            _number("a test accuracy", accuracy)))
         self.over = True
 
 
@@ -313,6 +316,14 @@ class _Link:
                                 f"({CANCEL})")
         if _OF_TASK.unpack(packet)[2] == number:
             raise Cancelled
+
+
+def _number(what: str, value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"{what} is {value!r:.80}, expected a number") from error
 
 
 def _map(descriptor: int, protection: int) -> memoryview:

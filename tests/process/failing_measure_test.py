@@ -20,7 +20,7 @@ from linear_model import model_process, prepare
 
 def prepare_to_fail(description):
     if description.role == "evaluator":
-        return lambda evaluation: 1 / 0
+        return lambda evaluation: None
     return prepare(description)
 
 model_process.serve(prepare_to_fail)
@@ -38,7 +38,8 @@ class FailingMeasureTest(unittest.TestCase):
         self.assertRegex(run.result.stderr, "the run failed: evaluator: "
                          r"evaluation of version 20: the model process \(pid "
                          r"\d+, .*failing.py\) failed in the evaluation of "
-                         "version 20: ZeroDivisionError: division by zero")
+                         "version 20: TypeError: a test loss is None, expected "
+                         "a number")
         log = (run.dir / "evaluator.log").read_text()
         self.assertEqual(log.count("event=life_over"), 5, log)
         self.assertEqual(log.count("event=evaluation_failed"), 1, log)
