@@ -235,6 +235,7 @@ def main():
     args = parser.parse_args()
     if args.tiny:
         args.rounds, args.seconds, args.batches = 1, 0.02, [8]
+        args.models = args.models or ["lenet", "transformer"]
     report = Report("compute", __doc__.splitlines()[0])
     all_ways = ways(args.device)
     missing = why_not(all_ways[0]) if args.device == "cuda" else None

@@ -121,13 +121,13 @@ def main():
                         help="a field of every job, as train takes it")
     parser.add_argument("--tool", default=str(ROOT / "sluice"))
     parser.add_argument("--tiny", action="store_true",
-                        help="one seed, few updates, to see that it works")
+                        help="one seed, few rows and updates, to see that it works")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     if args.tiny:
         args.seeds = args.seeds[:1]
         args.set.append("stop={updates: 3}")
-        args.rows += TORCH_ROWS[:programs.has_torch()]
+        args.rows = args.rows[:2] + TORCH_ROWS[:programs.has_torch()]
     if args.json:
         print_json(args)
     else:
