@@ -26,6 +26,7 @@
 #include "ps_server/coordinator/log/generations.h"
 #include "ps_server/next_generation.h"
 #include "ps_server/shard_options_from_job.h"
+#include "spdlog/spdlog.h"
 
 namespace sluice {
 namespace {
@@ -91,10 +92,15 @@ absl::StatusOr<std::unique_ptr<Lead>> Lead::Create(
       std::error_code error;
       return *lost || std::filesystem::exists(next, error);
     };
-  }
-  if (!run_dir.empty()) {
     SLUICE_ASSIGN_OR_RETURN(lead->files_,
                             RunFiles::Create(job, start, run_dir));
+    options.keep_result = [files = lead->files_.get()](
+                              const JobState& state, const FinishRun& finish) {
+      const absl::Status kept = files->WriteSummary(state, finish);
+      if (kept.ok()) return;  // Else Close tries again.
+      spdlog::warn("event=no_summary reason=\"{}\"",
+                   std::string(kept.message()));
+    };
   }
   if (job.job.has_checkpoint()) {
     options.manifests = ManifestsOf(job, run_dir, run_id, &lead->disk_);

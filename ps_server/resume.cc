@@ -12,6 +12,8 @@
 // back to an older checkpoint because a disk was slow would throw work away.
 #include "ps_server/resume.h"
 
+#include <google/protobuf/text_format.h>
+
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -20,6 +22,7 @@
 #include "absl/strings/str_join.h"
 #include "common/input_file.h"
 #include "common/status_macros.h"
+#include "nlohmann/json.hpp"
 #include "ps_server/checkpoint/manifest.h"
 #include "ps_server/coordinator/core/check_resume_point.h"
 #include "ps_server/coordinator/log/generations.h"
@@ -28,6 +31,8 @@
 
 namespace sluice {
 namespace {
+
+constexpr char kJob[] = "job.textproto";
 
 std::string Describe(const std::string& name,
                      const std::vector<int64_t>& shape) {
@@ -83,14 +88,13 @@ absl::Status NoneWhole(const std::string& run_dir,
   return absl::NotFoundError(text);
 }
 
-// The job that the run in the folder had; nullopt where it had not come so far
-// as to write it down.
-absl::StatusOr<std::optional<std::string>> ReadRunsJob(
-    const std::string& run_dir, FileOperations* files) {
-  constexpr char kName[] = "job.textproto";
-  const auto file = InputFile::Open(absl::StrCat(run_dir, "/", kName), files);
+// A file of the run; nullopt where the run had not come so far as to write it.
+absl::StatusOr<std::optional<std::string>> ReadIfThere(
+    const std::string& run_dir, const std::string& name,
+    FileOperations* files) {
+  const auto file = InputFile::Open(absl::StrCat(run_dir, "/", name), files);
   if (absl::IsNotFound(file.status())) {
-    SLUICE_RETURN_IF_ERROR(ProveMissing(run_dir, kName, files));
+    SLUICE_RETURN_IF_ERROR(ProveMissing(run_dir, name, files));
     return std::nullopt;
   }
   SLUICE_RETURN_IF_ERROR(file.status());
@@ -182,6 +186,35 @@ absl::Status CheckKnown(const std::string& run_dir, const KnownRun& known,
   return absl::OkStatus();
 }
 
+// Why the run has ended, if it has reached the end that `job` gives it and its
+// summary is there. Another `stop` than it had may let it go on.
+absl::StatusOr<std::optional<std::string>> ReasonOfEnd(
+    const ResolvedJob& job, const std::string& run_dir, FileOperations* files) {
+  SLUICE_ASSIGN_OR_RETURN(const auto text,
+                          ReadIfThere(run_dir, "summary.json", files));
+  SLUICE_ASSIGN_OR_RETURN(const auto had, ReadIfThere(run_dir, kJob, files));
+  if (!text.has_value() || !had.has_value()) return std::nullopt;
+  const auto summary = nlohmann::json::parse(*text, nullptr,
+                                             /*allow_exceptions=*/false);
+  if (!summary.is_object() || !summary.contains("reached_its_end") ||
+      summary["reached_its_end"] != true || !summary.contains("reason") ||
+      !summary["reason"].is_string()) {
+    return std::nullopt;
+  }
+  proto::Job run;
+  if (!google::protobuf::TextFormat::ParseFromString(*had, &run) ||
+      run.stop().SerializeAsString() != job.job.stop().SerializeAsString()) {
+    return std::nullopt;
+  }
+  return summary["reason"].get<std::string>();
+}
+
+std::string ReachedItsEnd(const std::string& run_dir,
+                          const std::string& reason) {
+  return absl::StrCat(run_dir, ": the run has reached its end: ", reason,
+                      "; a larger `stop` would let it go on");
+}
+
 // Nullopt: no run has been there.
 absl::StatusOr<std::optional<Past>> ReadPast(const ResolvedJob& job,
                                              const std::string& run_dir,
@@ -258,6 +291,10 @@ absl::StatusOr<Resumption> FindResumption(const ResolvedJob& job,
   }
   SLUICE_RETURN_IF_ERROR(
       InRun(run_dir, CheckResumePoint(OptionsAt(job, past->point))));
+  SLUICE_ASSIGN_OR_RETURN(const auto end, ReasonOfEnd(job, run_dir, files));
+  if (end.has_value()) {
+    return absl::FailedPreconditionError(ReachedItsEnd(run_dir, *end));
+  }
   return GoOnFrom(*std::move(past));
 }
 
@@ -274,10 +311,15 @@ absl::StatusOr<std::optional<Resumption>> FindRecovery(
     SLUICE_RETURN_IF_ERROR(
         InRun(run_dir, CheckRecoveryPoint(OptionsAt(job, past->point))));
   } else {
-    SLUICE_ASSIGN_OR_RETURN(const auto there, ReadRunsJob(run_dir, files));
+    SLUICE_ASSIGN_OR_RETURN(const auto there,
+                            ReadIfThere(run_dir, kJob, files));
     if (there.has_value()) {
       SLUICE_RETURN_IF_ERROR(CheckSameJob(job, *there, run_dir));
     }
+  }
+  SLUICE_ASSIGN_OR_RETURN(const auto end, ReasonOfEnd(job, run_dir, files));
+  if (end.has_value()) {
+    return absl::OutOfRangeError(ReachedItsEnd(run_dir, *end));
   }
   return GoOnFrom(*std::move(past));
 }

@@ -66,7 +66,9 @@ absl::StatusOr<Resumption> FindResumption(
 // that has reached its end may still have to end. Nullopt: no run has been
 // there, and none is known of.
 //
-// kFailedPrecondition: as above, but for the run's end. kUnavailable: as above.
+// kOutOfRange: the run has reached its end, and its summary is there: nothing
+// is left to be done. kFailedPrecondition: as above, but for the run's end.
+// kUnavailable: as above.
 absl::StatusOr<std::optional<Resumption>> FindRecovery(
     const ResolvedJob& job, const std::string& run_dir,
     const KnownRun& known = {}, FileOperations* files = FileOperations::Real());

@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
+#include "common/atomic_file.h"
 #include "common/file_operations.h"
 #include "common/process_name.h"
 #include "common/testing/faulty_reads.h"
@@ -212,6 +213,36 @@ TEST_F(ResumeTest, ARunThatReachedItsEndSaysSo) {
                          ": version 5 is the run's end: 1 epochs; a larger "
                          "stop.epochs would let it go on"));
   EXPECT_TRUE(FindResumption(Job({"stop.epochs=2"}), run_).ok());
+}
+
+TEST_F(ResumeTest, WhatASummarySaysToHaveReachedItsEndIsNotBegunAgain) {
+  TakeGeneration(1, 9);
+  Store(Job(), {Generation(1), Version(4)}, At(4));
+  const auto write = [&](const std::string& name, const std::string& text) {
+    ASSERT_TRUE(WriteFileAtomically(run_ + "/" + name, {text}).ok());
+  };
+  const std::string text = absl::StrCat(
+      run_,
+      ": the run has reached its end: test accuracy 0.9; a larger `stop` "
+      "would let it go on");
+  write("job.textproto", FormatJob(Job().job));
+  write("summary.json",
+        R"({"reason": "test accuracy 0.9", "reached_its_end": true})");
+  EXPECT_EQ(FindResumption(Job(), run_).status(),
+            absl::FailedPreconditionError(text));
+  EXPECT_EQ(FindRecovery(Job(), run_).status(), absl::OutOfRangeError(text));
+  EXPECT_TRUE(FindResumption(Job({"stop.epochs=2"}), run_).ok());
+  for (const char* other : {
+           R"({"reason": "stopped by SIGINT", "reached_its_end": false})",
+           R"({"reason": "of before there was such a thing"})",
+           R"({"reached_its_end": true})",
+           R"([])",
+           "damaged",
+       }) {
+    write("summary.json", other);
+    EXPECT_TRUE(FindResumption(Job(), run_).ok()) << other;
+    EXPECT_TRUE(FindRecovery(Job(), run_).ok()) << other;
+  }
 }
 
 // ---- Recovery by itself ----

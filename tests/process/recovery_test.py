@@ -110,6 +110,28 @@ class RecoveryTest(unittest.TestCase):
                           "it again", output)
             self.same_bits(run, SYNC + STORED)
 
+    def test_the_lead_that_is_killed_once_the_run_has_reached_its_end(self):
+        sets = ["sync.policy=ASYNC", "stop={updates: 200}", "limits.lease_s=20"]
+        with self.start(sets) as run:
+            run.await_version(100)
+            # The lead waits until this one, too, has heard of the end.
+            run.signal("worker-1", signal.SIGSTOP)
+            self.await_said(run, "ps_server-0", "event=finished")
+            harness.wait_until((run.dir / "summary.json").exists,
+                               "the summary", run.process)
+            summary = (run.dir / "summary.json").read_text()
+            weights = (run.dir / "weights.safetensors").read_bytes()
+            run.signal("ps_server-0", signal.SIGKILL)
+            run.signal("worker-1", signal.SIGCONT)
+            output = self.ended_well(run)
+            self.assertIn("starting it again", output)
+            self.assertIn("event=over reason=", run.log("ps_server-0"))
+            self.assertEqual((run.dir / "summary.json").read_text(), summary)
+            self.assertEqual((run.dir / "weights.safetensors").read_bytes(),
+                             weights)
+            self.assertEqual(run.summary["version"], 200)
+            self.assertIsNotNone(run.summary["weights_sha256"])
+
     def test_both_at_once(self):
         with self.start(SYNC + STORED) as run:
             self.await_checkpoint(run)

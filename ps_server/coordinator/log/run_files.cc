@@ -134,17 +134,25 @@ absl::Status RunFiles::Prove() const {
   return ProveClaim(run_dir_, generation_, &disk);
 }
 
-absl::Status RunFiles::Close(const JobState& state,
-                             const std::optional<FinishRun>& finish) {
+absl::Status RunFiles::WriteSummary(const JobState& state,
+                                    const FinishRun& finish) {
   // Where the log cannot be written, the summary still says so.
   const absl::Status synced = log_->Sync();
-  if (finish.has_value()) {
-    // Before the proof, which would be old otherwise.
-    const std::optional<WorkerSeconds> time = MeasureTime();
-    SLUICE_RETURN_IF_ERROR(Prove());
-    SLUICE_RETURN_IF_ERROR(WriteFileAtomically(
-        Path("summary.json"), {RunSummary(job_, state, *finish, time)}));
-  }
+  // Before the proof, which would be old otherwise.
+  const std::optional<WorkerSeconds> time = MeasureTime();
+  SLUICE_RETURN_IF_ERROR(Prove());
+  SLUICE_RETURN_IF_ERROR(WriteFileAtomically(
+      Path("summary.json"), {RunSummary(job_, state, finish, time)}));
+  has_summary_ = true;
+  return synced;
+}
+
+absl::Status RunFiles::Close(const JobState& state,
+                             const std::optional<FinishRun>& finish) {
+  const absl::Status synced = finish.has_value() && !has_summary_
+                                  ? WriteSummary(state, *finish)
+                                  : log_->Sync();
+  if (finish.has_value() && !has_summary_) return synced;
   SLUICE_RETURN_IF_ERROR(compute_times_->Flush());
   return synced;
 }

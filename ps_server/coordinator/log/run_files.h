@@ -59,9 +59,11 @@ class RunFiles {
   // As ProveClaim, of this generation.
   absl::Status Prove() const;
 
-  // Writes the compute times that are left, and the commit log to the disk;
-  // before that, where the run is over and still this generation's
-  // (kPermissionDenied: it is not), the summary.
+  // Writes the commit log to the disk, and then the summary, where the run is
+  // still this generation's (kPermissionDenied: it is not).
+  absl::Status WriteSummary(const JobState& state, const FinishRun& finish);
+  // Writes what is left: the commit log, the compute times and, where the run
+  // is over and it has not been written, the summary.
   absl::Status Close(const JobState& state,
                      const std::optional<FinishRun>& finish);
 
@@ -82,6 +84,7 @@ class RunFiles {
   std::unique_ptr<CommitLogWriter> log_;
   std::unique_ptr<MetricsWriter> metrics_;
   std::unique_ptr<ComputeTimesWriter> compute_times_;
+  bool has_summary_ = false;
 };
 
 }  // namespace sluice

@@ -56,6 +56,8 @@ std::string RunSummary(const proto::Job& job, const JobState& state,
       {"shards", job.cluster().shards()},
       {"reason", finish.reason},
       {"failure", finish.failure},
+      {"reached_its_end",
+       finish.failure.empty() && !state.stop_requested.has_value()},
   };
   PutLogged("logged", state.logged, &summary);
   if (time.has_value()) PutTime(*time, &summary);

@@ -237,6 +237,7 @@ void CoordinatorService::CarryOut(const Actions& actions) {
   }
   // A log with a gap would be taken for one that is whole.
   const absl::Status recorded = gap ? absl::OkStatus() : Record(actions);
+  if (!gap && recorded.ok()) KeepResult(actions);
   std::vector<std::shared_ptr<FrameSink>> touched;
   {
     absl::MutexLock lock(&mu_);
@@ -250,6 +251,16 @@ void CoordinatorService::CarryOut(const Actions& actions) {
     touched = sessions_.TakeTouched();
   }
   Flush(touched);
+}
+
+// Whoever has heard of the end is gone, and cannot help to reach it again.
+void CoordinatorService::KeepResult(const Actions& actions) {
+  if (!options_.keep_result) return;
+  for (const Action& action : actions) {
+    const auto* finish = std::get_if<FinishRun>(&action);
+    if (finish == nullptr || !finish->failure.empty()) continue;
+    options_.keep_result(State(), *finish);
+  }
 }
 
 void CoordinatorService::Send(const Actions& actions) {

@@ -55,6 +55,9 @@ class CoordinatorService final : public CoordinatorEndpoint::Handler {
     absl::Duration farewell_timeout = absl::Seconds(5);
     // Where the job has checkpoints; needs a commit log.
     std::optional<ManifestWriter::Options> manifests;
+    // Called when the run has ended well, before anybody hears of it, on the
+    // thread that carries out. May block. Empty: nothing is to be kept of it.
+    std::function<void(const JobState&, const FinishRun&)> keep_result;
     // Whether another process has taken a later generation; asked as often as
     // there is a tick. May block. Empty: none can.
     std::function<bool()> superseded;
@@ -106,6 +109,7 @@ class CoordinatorService final : public CoordinatorEndpoint::Handler {
   // Carries out what is decided, in order, until all has been and none follows.
   void CarryOutLoop() ABSL_LOCKS_EXCLUDED(mu_);
   void CarryOut(const Actions& actions) ABSL_LOCKS_EXCLUDED(mu_);
+  void KeepResult(const Actions& actions) ABSL_LOCKS_EXCLUDED(mu_);
   void Send(const Actions& actions) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   static void Flush(const std::vector<std::shared_ptr<FrameSink>>& touched);
   // Writes to the commit log, the compute times and the process's log what

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -39,6 +40,28 @@ TEST(CoordinatorServiceTest, ARunReachesItsEndAndEverybodyHearsOfIt) {
     ExpectNumbered(peer->received());
     EXPECT_TRUE(peer->received().back().has_finish());
   }
+}
+
+TEST(CoordinatorServiceTest, TheResultIsKeptBeforeAnybodyHearsOfTheEnd) {
+  CoordinatorService::Options options = RunOf(1, 2, 50);
+  std::atomic<Peers*> peers = nullptr;
+  std::vector<JobState> kept;
+  options.keep_result = [&](const JobState& state, const FinishRun& finish) {
+    EXPECT_EQ(finish.failure, "");
+    kept.push_back(state);
+    for (auto& peer : peers.load()->all) {
+      const auto received = peer->received();
+      EXPECT_TRUE(received.empty() || !received.back().has_finish());
+    }
+  };
+  Lead lead(std::move(options));
+  Peers all(lead, 1, 1);
+  peers = &all;
+  FakePeer last(lead, proto::WORKER, 1);  // The run begins.
+  lead.service().AwaitEnd();
+  ASSERT_EQ(kept.size(), 1);
+  EXPECT_EQ(kept[0].version, Version(50));
+  EXPECT_EQ(kept[0].phase, Phase::kFinished);
 }
 
 TEST(CoordinatorServiceTest, AReadyThatCameWithItsGradientCountsOnce) {
