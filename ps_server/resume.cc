@@ -18,6 +18,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/input_file.h"
@@ -26,6 +27,7 @@
 #include "ps_server/checkpoint/manifest.h"
 #include "ps_server/coordinator/core/check_resume_point.h"
 #include "ps_server/coordinator/log/generations.h"
+#include "ps_server/coordinator/report/run_summary.h"
 #include "ps_server/coordinator/report/snapshot_conversion.h"
 #include "ps_server/shard_options_from_job.h"
 
@@ -159,6 +161,23 @@ struct Past {
   std::vector<absl::Status> problems;  // Of its logs.
 };
 
+// Whether there is a folder for checkpoints, if the run was to have any.
+absl::Status CheckFolder(const std::string& run_dir, FileOperations* files) {
+  SLUICE_ASSIGN_OR_RETURN(const auto text, ReadIfThere(run_dir, kJob, files));
+  proto::Job run;
+  if (!text.has_value() ||
+      !google::protobuf::TextFormat::ParseFromString(*text, &run) ||
+      !run.has_checkpoint()) {
+    return absl::OkStatus();
+  }
+  SLUICE_ASSIGN_OR_RETURN(const auto names, files->List(run_dir));
+  if (absl::c_linear_search(names, "checkpoints")) return absl::OkStatus();
+  return absl::UnavailableError(
+      absl::StrCat(run_dir,
+                   "/checkpoints: is not there, expected the folder that the "
+                   "run has made for its checkpoints"));
+}
+
 // Whether this is the run that is known, and has what it had.
 absl::Status CheckKnown(const std::string& run_dir, const KnownRun& known,
                         const Past& past) {
@@ -186,32 +205,34 @@ absl::Status CheckKnown(const std::string& run_dir, const KnownRun& known,
   return absl::OkStatus();
 }
 
-// Why the run has ended, if it has reached the end that `job` gives it and its
-// summary is there. Another `stop` than it had may let it go on.
-absl::StatusOr<std::optional<std::string>> ReasonOfEnd(
-    const ResolvedJob& job, const std::string& run_dir, FileOperations* files) {
+// A run that has reached the end that `job` gives it, and whose summary is
+// there.
+struct EndedRun {
+  Version version;
+  std::string reason;
+};
+absl::StatusOr<std::optional<EndedRun>> ReadEnd(const ResolvedJob& job,
+                                                const std::string& run_dir,
+                                                FileOperations* files) {
   SLUICE_ASSIGN_OR_RETURN(const auto text,
                           ReadIfThere(run_dir, "summary.json", files));
-  SLUICE_ASSIGN_OR_RETURN(const auto had, ReadIfThere(run_dir, kJob, files));
-  if (!text.has_value() || !had.has_value()) return std::nullopt;
-  const auto summary = nlohmann::json::parse(*text, nullptr,
+  const auto summary = nlohmann::json::parse(text.value_or(""), nullptr,
                                              /*allow_exceptions=*/false);
-  if (!summary.is_object() || !summary.contains("reached_its_end") ||
-      summary["reached_its_end"] != true || !summary.contains("reason") ||
-      !summary["reason"].is_string()) {
+  if (!summary.is_object() ||
+      summary.value("reached", nlohmann::json()) != StopText(job.job.stop())) {
     return std::nullopt;
   }
-  proto::Job run;
-  if (!google::protobuf::TextFormat::ParseFromString(*had, &run) ||
-      run.stop().SerializeAsString() != job.job.stop().SerializeAsString()) {
+  const auto version = summary.find("version");
+  const auto reason = summary.find("reason");
+  if (version == summary.end() || !version->is_number_integer() ||
+      reason == summary.end() || !reason->is_string()) {
     return std::nullopt;
   }
-  return summary["reason"].get<std::string>();
+  return EndedRun{Version(version->get<int64_t>()), reason->get<std::string>()};
 }
 
-std::string ReachedItsEnd(const std::string& run_dir,
-                          const std::string& reason) {
-  return absl::StrCat(run_dir, ": the run has reached its end: ", reason,
+std::string ReachedItsEnd(const std::string& run_dir, const EndedRun& run) {
+  return absl::StrCat(run_dir, ": the run has reached its end: ", run.reason,
                       "; a larger `stop` would let it go on");
 }
 
@@ -230,6 +251,9 @@ absl::StatusOr<std::optional<Past>> ReadPast(const ResolvedJob& job,
   }
   SLUICE_ASSIGN_OR_RETURN(past.sums, SumUp(run_dir, &past.problems, files));
   SLUICE_RETURN_IF_ERROR(CheckKnown(run_dir, known, past));
+  if (past.newest.there.empty()) {
+    SLUICE_RETURN_IF_ERROR(CheckFolder(run_dir, files));
+  }
   return past;
 }
 
@@ -291,8 +315,9 @@ absl::StatusOr<Resumption> FindResumption(const ResolvedJob& job,
   }
   SLUICE_RETURN_IF_ERROR(
       InRun(run_dir, CheckResumePoint(OptionsAt(job, past->point))));
-  SLUICE_ASSIGN_OR_RETURN(const auto end, ReasonOfEnd(job, run_dir, files));
-  if (end.has_value()) {
+  SLUICE_ASSIGN_OR_RETURN(const auto end, ReadEnd(job, run_dir, files));
+  // Where it ended beyond the checkpoint, whoever resumes it must decide.
+  if (end.has_value() && end->version == past->point.version) {
     return absl::FailedPreconditionError(ReachedItsEnd(run_dir, *end));
   }
   return GoOnFrom(*std::move(past));
@@ -317,7 +342,7 @@ absl::StatusOr<std::optional<Resumption>> FindRecovery(
       SLUICE_RETURN_IF_ERROR(CheckSameJob(job, *there, run_dir));
     }
   }
-  SLUICE_ASSIGN_OR_RETURN(const auto end, ReasonOfEnd(job, run_dir, files));
+  SLUICE_ASSIGN_OR_RETURN(const auto end, ReadEnd(job, run_dir, files));
   if (end.has_value()) {
     return absl::OutOfRangeError(ReachedItsEnd(run_dir, *end));
   }

@@ -225,17 +225,17 @@ TEST_F(ResumeTest, WhatASummarySaysToHaveReachedItsEndIsNotBegunAgain) {
       run_,
       ": the run has reached its end: test accuracy 0.9; a larger `stop` "
       "would let it go on");
-  write("job.textproto", FormatJob(Job().job));
-  write("summary.json",
-        R"({"reason": "test accuracy 0.9", "reached_its_end": true})");
+  write(
+      "summary.json",
+      R"({"reason": "test accuracy 0.9", "reached": "epochs: 1", "version": 4})");
   EXPECT_EQ(FindResumption(Job(), run_).status(),
             absl::FailedPreconditionError(text));
   EXPECT_EQ(FindRecovery(Job(), run_).status(), absl::OutOfRangeError(text));
   EXPECT_TRUE(FindResumption(Job({"stop.epochs=2"}), run_).ok());
   for (const char* other : {
-           R"({"reason": "stopped by SIGINT", "reached_its_end": false})",
+           R"({"reason": "stopped by SIGINT", "reached": null, "version": 4})",
            R"({"reason": "of before there was such a thing"})",
-           R"({"reached_its_end": true})",
+           R"({"reached": "epochs: 1"})",
            R"([])",
            "damaged",
        }) {
@@ -243,6 +243,11 @@ TEST_F(ResumeTest, WhatASummarySaysToHaveReachedItsEndIsNotBegunAgain) {
     EXPECT_TRUE(FindResumption(Job(), run_).ok()) << other;
     EXPECT_TRUE(FindRecovery(Job(), run_).ok()) << other;
   }
+  // It ended beyond the checkpoint: whoever resumes it is told so elsewhere.
+  write("summary.json",
+        R"({"reason": "", "reached": "epochs: 1", "version": 5})");
+  EXPECT_TRUE(FindResumption(Job(), run_).ok());
+  EXPECT_TRUE(absl::IsOutOfRange(FindRecovery(Job(), run_).status()));
 }
 
 // ---- Recovery by itself ----

@@ -97,6 +97,22 @@ class StorageTest(unittest.TestCase):
             self.await_restored(run)
             self.went_on_from(run, version)
 
+    def test_such_a_folder_is_waited_for_when_the_lead_dies(self):
+        with self.start() as run:
+            version = self.await_checkpoint(run)
+            there, away = run.dir / "checkpoints", run.dir / "away"
+            run.kill(run.pids()["worker-0"], number=signal.SIGSTOP)
+            there.rename(away)
+            run.signal("ps_server-0", signal.SIGKILL)
+            self.await_said(run, "ps_server-0",
+                            "expected the folder that the run has made")
+            self.assertFalse(there.exists())
+            away.rename(there)
+            run.kill(*[pid for name, pid in run.pids().items()
+                       if name == "worker-0"], number=signal.SIGCONT)
+            self.await_restored(run)
+            self.went_on_from(run, version)
+
     def test_a_stale_answer_that_a_manifest_is_missing_is_not_believed(self):
         with self.start() as run:
             version = self.await_checkpoint(run)

@@ -95,6 +95,10 @@ absl::StatusOr<std::unique_ptr<RunFiles>> RunFiles::Create(
   std::unique_ptr<RunFiles> files(
       new RunFiles(job.job, start.generation, run_dir));
   SLUICE_RETURN_IF_ERROR(MakeFolder(run_dir));
+  // Once there is a generation, checkpoints that are not there are away.
+  if (job.job.has_checkpoint()) {
+    SLUICE_RETURN_IF_ERROR(MakeFolder(files->Path("checkpoints")));
+  }
   std::vector<int64_t> base_begin;
   if (const auto cuts = MemberCuts(job); !cuts.empty()) {
     for (const ShardSlice& slice : job.layout.SlicesCutAt(cuts)) {

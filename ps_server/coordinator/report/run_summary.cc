@@ -1,5 +1,8 @@
 #include "ps_server/coordinator/report/run_summary.h"
 
+#include <google/protobuf/text_format.h>
+
+#include "absl/strings/ascii.h"
 #include "nlohmann/json.hpp"
 #include "ps_server/coordinator/report/job_state_json.h"
 
@@ -25,6 +28,14 @@ void PutTime(const WorkerSeconds& time, nlohmann::ordered_json* summary) {
 }
 
 }  // namespace
+
+std::string StopText(const proto::Stop& stop) {
+  google::protobuf::TextFormat::Printer printer;
+  printer.SetSingleLineMode(true);
+  std::string text;
+  printer.PrintToString(stop, &text);
+  return std::string(absl::StripTrailingAsciiWhitespace(text));
+}
 
 std::string RunSummary(const proto::Job& job, const JobState& state,
                        const FinishRun& finish,
@@ -56,9 +67,11 @@ std::string RunSummary(const proto::Job& job, const JobState& state,
       {"shards", job.cluster().shards()},
       {"reason", finish.reason},
       {"failure", finish.failure},
-      {"reached_its_end",
-       finish.failure.empty() && !state.stop_requested.has_value()},
+      {"reached", nullptr},
   };
+  if (finish.failure.empty() && !state.stop_requested.has_value()) {
+    summary["reached"] = StopText(job.stop());
+  }
   PutLogged("logged", state.logged, &summary);
   if (time.has_value()) PutTime(*time, &summary);
   PutCounts(state, &summary);

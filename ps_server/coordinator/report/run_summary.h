@@ -11,6 +11,9 @@
 
 namespace sluice {
 
+// A job's `stop` in one line, "epochs: 20", as a summary says what was reached.
+std::string StopText(const proto::Stop& stop);
+
 // summary.json of a run that is over: a JSON object of the job's name, policy
 // and size, the final evaluation, what was reached and how fast, all counters
 // (core/counters.h), what the workers' time went into, and why the run ended.
