@@ -111,13 +111,20 @@ std::string LocalCluster::LogPath(const std::string& name) const {
   return absl::StrCat(plan_.run_dir, "/", name, ".log");
 }
 
+// The others are started once the lead has taken its generation and said so.
+bool LocalCluster::LeftRun() const {
+  std::error_code error;
+  return started_.size() > 1 ||
+         std::filesystem::exists(absl::StrCat(plan_.run_dir, "/commit_log"),
+                                 error);
+}
+
 std::vector<std::string> LocalCluster::CommandOf(
     Part part, int number, const std::string& lead) const {
   switch (part) {
     case Part::kLead: {
       ClusterPlan plan = plan_;
-      // A lead that has run before left a run to resume.
-      plan.resume = plan.resume || started_.contains(NameOfPart(part, number));
+      plan.resume |= LeftRun();
       return LeadCommand(plan, lead);
     }
     case Part::kShard:

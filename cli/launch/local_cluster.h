@@ -104,6 +104,8 @@ class LocalCluster {
 
   absl::Status Start(Part part, int number, const std::string& lead);
   std::string LogPath(const std::string& name) const;
+  // Whether there is a run for a lead that is started again to resume.
+  bool LeftRun() const;
 
   std::vector<std::string> CommandOf(Part part, int number,
                                      const std::string& lead) const;

@@ -2,6 +2,7 @@
 """A disk that does not answer is not a damaged disk. Failed reads are tried
 again, nothing is lost, and no run starts over where there was one."""
 
+import contextlib
 import os
 import pathlib
 import re
@@ -112,6 +113,20 @@ class StorageTest(unittest.TestCase):
                        if name == "worker-0"], number=signal.SIGCONT)
             self.await_restored(run)
             self.went_on_from(run, version)
+
+    def test_a_lead_that_is_killed_before_it_has_a_log_begins_the_run(self):
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(self.disk.faults(
+                f"in --shard=0 stall write {os.environ['TEST_TMPDIR']}"))
+            run = stack.enter_context(self.start())
+            harness.wait_until(lambda: "ps_server-0" in run.pids(), "the lead",
+                               run.process)
+            run.signal("ps_server-0", signal.SIGKILL)
+            self.disk.heal()
+            output = run.end()
+            self.assertEqual(run.process.returncode, 0, output)
+            self.assertIn("ps_server-0: killed by signal 9", output)
+            self.assertEqual(run.summary["generation"], 1)
 
     def test_a_stale_answer_that_a_manifest_is_missing_is_not_believed(self):
         with self.start() as run:
