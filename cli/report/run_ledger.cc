@@ -1,7 +1,7 @@
 // Two accounts of one run, kept by different code: the commit logs, from which
 // the ledger adds up how every gradient ended, and, of a run that ended well,
-// summary.json, in which the lead has counted meanwhile. Updates, samples, and
-// gradients applied and in all must be the same in both. A run that ended
+// summary.json, in which the lead has counted meanwhile. Updates, samples, and how
+// gradients ended must be the same in both. A run that ended
 // behind its epochs must have applied each mini-batch once as well, but for
 // those that were left out.
 #include "cli/report/run_ledger.h"
@@ -77,7 +77,13 @@ absl::StatusOr<Ledger> ReadRunLedger(const std::string& run_dir) {
   Compare("samples", result->counters.samples_applied, ledger.samples, &ledger);
   Compare("gradients applied", result->counters.applied, total.applied,
           &ledger);
-  Compare("gradients", result->tasks(), total.tasks, &ledger);
+  Compare("gradients cancelled", result->counters.cancelled, total.cancelled,
+          &ledger);
+  Compare("gradients dropped", result->counters.dropped, total.dropped,
+          &ledger);
+  Compare("gradients rejected", result->counters.rejected, total.rejected,
+          &ledger);
+  Compare("gradients lost", result->counters.lost, total.lost, &ledger);
   return ledger;
 }
 

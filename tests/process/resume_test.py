@@ -77,8 +77,11 @@ class ResumeTest(unittest.TestCase):
         tasks = sum(len(ledger.Ledger(log).issued)
                     for log in ledger.logs(folder))
         self.assertEqual(sum(summary["gradients"].values()), tasks)
-        books = harness.tool("ledger", folder)
+        books = harness.tool("ledger", folder, "--json")
         self.assertEqual(books.returncode, 0, books.stdout + books.stderr)
+        counted = json.loads(books.stdout)["gradients"]
+        self.assertEqual({name: counted[name] for name in summary["gradients"]},
+                         summary["gradients"])
 
     def same_bits(self, job_text, sets, *others):
         job = harness.write_job(job_text)

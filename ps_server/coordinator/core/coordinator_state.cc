@@ -182,7 +182,7 @@ TrainingSnapshot Coordinator::TakeSnapshot(absl::Time now) const {
   snapshot.schedule = schedule_.TakeSnapshot();
   snapshot.round = std::min(round_, BlockId(schedule_.total()));
   snapshot.k = policy_.k_state();
-  snapshot.totals = stats_.totals();
+  snapshot.totals = stats_.TotalsOfUpdate();
   snapshot.evaluation_due =
       evaluations_.due() || evaluations_.running().has_value();
   snapshot.running = Running(now);

@@ -55,8 +55,15 @@ void TrainingStats::Applied(int64_t staleness, int64_t samples) {
 
 void TrainingStats::Updated(std::optional<double> loss, double learning_rate) {
   totals_.learning_rate = learning_rate;
+  at_update_ = totals_.counters;
   if (!loss.has_value()) return;
   Smooth(*loss, &totals_.updates, &totals_.loss);
+}
+
+TrainingStats::Totals TrainingStats::TotalsOfUpdate() const {
+  Totals totals = totals_;
+  static_cast<GradientCounts&>(totals.counters) = at_update_;
+  return totals;
 }
 
 double TrainingStats::loss() const {

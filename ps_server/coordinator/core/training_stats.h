@@ -39,7 +39,8 @@ class TrainingStats {
 
   TrainingStats() = default;
   // Goes on from `totals`. REQUIRES: their histogram has kStalenessBins.
-  explicit TrainingStats(Totals totals) : totals_(std::move(totals)) {}
+  explicit TrainingStats(Totals totals)
+      : totals_(std::move(totals)), at_update_(totals_.counters) {}
 
   // Every gradient that ends; for one that was applied call Applied as well.
   void Ended(WorkerId worker, Outcome outcome);
@@ -56,7 +57,9 @@ class TrainingStats {
     totals_.counters.*counter += n;
   }
 
-  const Totals& totals() const { return totals_; }
+  // As a checkpoint of the newest version holds them: without the ends since
+  // its update. Whoever goes on from it counts those as lost, as the logs do.
+  Totals TotalsOfUpdate() const;
   const RunCounters& counters() const { return totals_.counters; }
   int64_t samples_applied() const { return counters().samples_applied; }
   // Smoothed over about the last 20 updates; 0 before the first, NaN where none
@@ -80,6 +83,7 @@ class TrainingStats {
   };
 
   Totals totals_;
+  GradientCounts at_update_;  // Of `totals_`, at the newest update.
   TaskTimes task_times_;
   std::map<std::string, Smoothed> logged_;
   absl::flat_hash_map<WorkerId, GradientCounts> by_worker_;

@@ -23,6 +23,25 @@ TEST(TrainingStatsTest, CountsEveryEndOnceInTotalAndByWorker) {
   EXPECT_EQ(stats.GradientsOf(WorkerId(9)).applied, 0);
 }
 
+TEST(TrainingStatsTest, AnUpdateHoldsTheEndsUpToIt) {
+  TrainingStats stats;
+  stats.Ended(WorkerId(0), Outcome::kCancelled);
+  stats.Ended(WorkerId(0), Outcome::kApplied);
+  stats.Applied(0, 4);
+  stats.Updated(0.5, 0.1);
+  stats.Ended(WorkerId(0), Outcome::kCancelled);
+  stats.Ended(WorkerId(1), Outcome::kDropped);
+  stats.Count(&RunCounters::tasks_overdue);
+  EXPECT_EQ(stats.counters().cancelled, 2);
+  const TrainingStats::Totals totals = stats.TotalsOfUpdate();
+  EXPECT_EQ(totals.counters.applied, 1);
+  EXPECT_EQ(totals.counters.cancelled, 1);
+  EXPECT_EQ(totals.counters.dropped, 0);
+  EXPECT_EQ(totals.counters.samples_applied, 4);
+  EXPECT_EQ(totals.counters.tasks_overdue, 1);
+  EXPECT_EQ(TrainingStats(totals).TotalsOfUpdate().counters.cancelled, 1);
+}
+
 TEST(TrainingStatsTest, TheLastBinOfTheStalenessHoldsAllAbove) {
   TrainingStats stats;
   for (int64_t staleness : {0, 2, 32, 33, 1000}) {

@@ -44,7 +44,7 @@ CheckpointChecker::CheckpointChecker(const CoordinatorOptions& options)
                      snapshot.schedule.exceptions.end());
   round_ = snapshot.round;
   samples_applied_ = snapshot.totals.counters.samples_applied;
-  gradients_ = snapshot.totals.counters;
+  gradients_ = gradients_of_version_ = snapshot.totals.counters;
 }
 
 void CheckpointChecker::Expect(bool holds, const std::string& rule) {
@@ -105,6 +105,7 @@ void CheckpointChecker::See(const RecordCommit& action) {
     samples_applied_ += entry.samples;
     block_of_.erase(entry.key);
   }
+  gradients_of_version_ = gradients_;
 }
 
 // ---- When versions are stored. ----
@@ -135,7 +136,7 @@ void CheckpointChecker::See(const Store& store, Version decided) {
     expected.round = std::min(round_, BlockId(blocks_));
   }
   expected.samples_applied = samples_applied_;
-  expected.gradients = gradients_;
+  expected.gradients = gradients_of_version_;
 }
 
 void CheckpointChecker::Stored(int64_t shard, Version version,

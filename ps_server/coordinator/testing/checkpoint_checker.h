@@ -100,6 +100,7 @@ class CheckpointChecker {
   bool just_committed_ = false;
   int64_t samples_applied_ = 0;
   GradientCounts gradients_;
+  GradientCounts gradients_of_version_;  // At the newest commit.
   std::map<Version, Expected> expected_;
 
   std::optional<Version> due_;
