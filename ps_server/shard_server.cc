@@ -245,7 +245,15 @@ absl::Status ShardServer::TakeGeneration(const Flags& flags,
   if (run_id_.empty()) run_id_ = DrawRunId(clock_->Now());
   LogRun(run_id_, flags.resume, resumption.has_value());
   SLUICE_ASSIGN_OR_RETURN(
-      lead_, Lead::Create(job, run_dir, resumption, recovery, run_id_, clock_));
+      lead_,
+      ReadWithRetries(StorageTimeout(job), clock_, SaidIn(pause),
+                      [&]() -> absl::StatusOr<std::unique_ptr<Lead>> {
+                        auto lead = Lead::Create(job, run_dir, resumption,
+                                                 recovery, run_id_, clock_);
+                        if (!absl::IsResourceExhausted(lead.status()))
+                          return lead;
+                        return absl::UnavailableError(lead.status().message());
+                      }));
   if (!run_dir.empty() && !job.job.has_checkpoint()) {
     spdlog::warn(
         "event=no_checkpoints reason=\"the job has no `checkpoint`: when a "

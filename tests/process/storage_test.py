@@ -114,6 +114,17 @@ class StorageTest(unittest.TestCase):
             self.await_restored(run)
             self.went_on_from(run, version)
 
+    def test_a_lead_that_starts_on_a_full_disk_waits_for_room(self):
+        for file in "commit_log-2", "job.textproto":
+            with self.subTest(file=file), self.start() as run:
+                version = self.await_checkpoint(run)
+                with self.disk.faults("in --shard=0 fail ENOSPC write "
+                                      f"{run.dir}/{file}"):
+                    run.signal("ps_server-0", signal.SIGKILL)
+                    self.await_said(run, "ps_server-0", "event=storage_retry")
+                self.await_restored(run)
+                self.went_on_from(run, version)
+
     def test_a_lead_that_is_killed_before_it_has_a_log_begins_the_run(self):
         with contextlib.ExitStack() as stack:
             stack.enter_context(self.disk.faults(

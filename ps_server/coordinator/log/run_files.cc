@@ -105,24 +105,32 @@ absl::StatusOr<std::unique_ptr<RunFiles>> RunFiles::Create(
       base_begin.push_back(slice.range.begin);
     }
   }
-  SLUICE_RETURN_IF_ERROR(
-      files->TakeGeneration(job.fingerprint, base_begin, start));
-  const bool first = start.generation == Generation(1);
+  absl::Status made = files->TakeGeneration(job.fingerprint, base_begin, start);
+  if (made.ok()) made = files->MakeOthers(start.generation);
+  if (made.ok()) return files;
+  if (absl::IsResourceExhausted(made) && files->log_ != nullptr) {
+    FileOperations disk;
+    disk.Remove(files->log_->path()).IgnoreError();
+  }
+  return made;
+}
+
+absl::Status RunFiles::MakeOthers(Generation generation) {
+  const bool first = generation == Generation(1);
   if (!first) {
     FileOperations disk;
-    SLUICE_RETURN_IF_ERROR(disk.Remove(files->Path("summary.json")));
-    SLUICE_RETURN_IF_ERROR(disk.Remove(files->Path("weights.safetensors")));
+    SLUICE_RETURN_IF_ERROR(disk.Remove(Path("summary.json")));
+    SLUICE_RETURN_IF_ERROR(disk.Remove(Path("weights.safetensors")));
   }
-  SLUICE_ASSIGN_OR_RETURN(files->metrics_,
-                          MetricsWriter::Create(files->Path("metrics.jsonl")));
+  SLUICE_ASSIGN_OR_RETURN(metrics_,
+                          MetricsWriter::Create(Path("metrics.jsonl")));
   SLUICE_ASSIGN_OR_RETURN(
-      files->compute_times_,
-      ComputeTimesWriter::Create(files->Path("compute_times.txt")));
-  const std::string resolved = files->Path("job.textproto");
+      compute_times_, ComputeTimesWriter::Create(Path("compute_times.txt")));
+  const std::string resolved = Path("job.textproto");
   if (!first || !std::filesystem::exists(resolved)) {
-    SLUICE_RETURN_IF_ERROR(WriteFileAtomically(resolved, {FormatJob(job.job)}));
+    SLUICE_RETURN_IF_ERROR(WriteFileAtomically(resolved, {FormatJob(job_)}));
   }
-  return files;
+  return absl::OkStatus();
 }
 
 std::optional<WorkerSeconds> RunFiles::MeasureTime() const {

@@ -47,7 +47,8 @@ class RunFiles {
   // there; a later one puts its own in the place, goes on with metrics and
   // compute times, and removes what the run's end left: summary.json and
   // weights.safetensors. kAlreadyExists: somebody has taken it. kUnavailable:
-  // names the file.
+  // names the file. kResourceExhausted: there is no room, and it has not been
+  // taken.
   static absl::StatusOr<std::unique_ptr<RunFiles>> Create(
       const ResolvedJob& job, const GenerationStart& start,
       const std::string& run_dir);
@@ -75,6 +76,8 @@ class RunFiles {
   absl::Status TakeGeneration(const std::string& job_fingerprint,
                               const std::vector<int64_t>& base_begin,
                               const GenerationStart& start);
+  // All but the commit log.
+  absl::Status MakeOthers(Generation generation);
 
   // Constant after construction.
   const proto::Job job_;
