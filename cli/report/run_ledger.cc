@@ -1,9 +1,9 @@
 // Two accounts of one run, kept by different code: the commit logs, from which
 // the ledger adds up how every gradient ended, and, of a run that ended well,
-// summary.json, in which the lead has counted meanwhile. Updates, samples, and how
-// gradients ended must be the same in both. A run that ended
-// behind its epochs must have applied each mini-batch once as well, but for
-// those that were left out.
+// summary.json, in which the lead has counted meanwhile. Updates, samples, and
+// how gradients ended must be the same in both. A run that ended behind its
+// epochs must have applied each mini-batch once as well, but for those that
+// were left out.
 #include "cli/report/run_ledger.h"
 
 #include <cstdint>

@@ -82,15 +82,16 @@ class StorageTest(unittest.TestCase):
                 self.assertIn("checkpoints: cannot be read: opendir: "
                               "Input/output error", run.log("ps_server-0"))
 
-    def test_a_folder_of_checkpoints_that_is_away_is_waited_for(self):
+    def waits_for_checkpoints(self, killed, words):
+        """Kills a server while the folder of checkpoints is away. The lead says
+        so in these words, and goes on once it is back."""
         with self.start() as run:
             version = self.await_checkpoint(run)
             there, away = run.dir / "checkpoints", run.dir / "away"
             run.kill(run.pids()["worker-0"], number=signal.SIGSTOP)
-            run.signal("ps_server-1", signal.SIGKILL)
             there.rename(away)
-            self.await_said(run, "ps_server-0",
-                            "expected this checkpoint or a newer one")
+            run.signal(killed, signal.SIGKILL)
+            self.await_said(run, "ps_server-0", words)
             self.assertFalse(there.exists())
             away.rename(there)
             run.kill(*[pid for name, pid in run.pids().items()
@@ -98,21 +99,13 @@ class StorageTest(unittest.TestCase):
             self.await_restored(run)
             self.went_on_from(run, version)
 
+    def test_a_folder_of_checkpoints_that_is_away_is_waited_for(self):
+        self.waits_for_checkpoints("ps_server-1",
+                                   "expected this checkpoint or a newer one")
+
     def test_such_a_folder_is_waited_for_when_the_lead_dies(self):
-        with self.start() as run:
-            version = self.await_checkpoint(run)
-            there, away = run.dir / "checkpoints", run.dir / "away"
-            run.kill(run.pids()["worker-0"], number=signal.SIGSTOP)
-            there.rename(away)
-            run.signal("ps_server-0", signal.SIGKILL)
-            self.await_said(run, "ps_server-0",
-                            "expected the folder that the run has made")
-            self.assertFalse(there.exists())
-            away.rename(there)
-            run.kill(*[pid for name, pid in run.pids().items()
-                       if name == "worker-0"], number=signal.SIGCONT)
-            self.await_restored(run)
-            self.went_on_from(run, version)
+        self.waits_for_checkpoints("ps_server-0",
+                                   "expected the folder that the run has made")
 
     def test_a_lead_that_starts_on_a_full_disk_waits_for_room(self):
         for file in "commit_log-2", "job.textproto":

@@ -108,7 +108,8 @@ absl::StatusOr<std::unique_ptr<RunFiles>> RunFiles::Create(
   absl::Status made = files->TakeGeneration(job.fingerprint, base_begin, start);
   if (made.ok()) made = files->MakeOthers(start.generation);
   if (made.ok()) return files;
-  if (absl::IsResourceExhausted(made) && files->log_ != nullptr) {
+  // Nothing has come of the generation: whoever tries again may take it.
+  if (files->log_ != nullptr) {
     FileOperations disk;
     disk.Remove(files->log_->path()).IgnoreError();
   }

@@ -47,8 +47,8 @@ class RunFiles {
   // there; a later one puts its own in the place, goes on with metrics and
   // compute times, and removes what the run's end left: summary.json and
   // weights.safetensors. kAlreadyExists: somebody has taken it. kUnavailable:
-  // names the file. kResourceExhausted: there is no room, and it has not been
-  // taken.
+  // names the file; kResourceExhausted: there is no room. After an error the
+  // generation has not been taken.
   static absl::StatusOr<std::unique_ptr<RunFiles>> Create(
       const ResolvedJob& job, const GenerationStart& start,
       const std::string& run_dir);
