@@ -23,12 +23,6 @@ struct RunResult {
   std::optional<double> test_loss = {};
   std::string weights_sha256 = {};  // Empty where nothing was evaluated.
   RunCounters counters = {};
-
-  // All gradients, whatever became of them.
-  int64_t tasks() const {
-    return counters.applied + counters.cancelled + counters.dropped +
-           counters.rejected + counters.lost;
-  }
 };
 // kNotFound: there is no such file. kDataLoss: it is no JSON object.
 absl::StatusOr<RunResult> ReadRunResult(const std::string& run_dir);
