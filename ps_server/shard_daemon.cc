@@ -48,11 +48,8 @@ absl::Status ShardDaemon::Run() {
   std::optional<EarlierLife> earlier;
   while (true) {
     auto next = RunGeneration(earlier);
-    if (absl::IsOutOfRange(next.status())) {  // Of FindRecovery.
-      spdlog::info("event=over reason=\"{}\"",
-                   std::string(next.status().message()));
-      return absl::OkStatus();
-    }
+    // Of FindRecovery.
+    if (absl::IsOutOfRange(next.status())) return absl::OkStatus();
     if (!next.ok() || !next->has_value()) {
       Linger();
       return next.status();

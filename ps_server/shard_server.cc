@@ -3,7 +3,9 @@
 //   Listen            first, so that a port that is taken costs no generation;
 //                     what connects waits
 //   TakeGeneration    in the lead, when it can be reached
-//   Serve             calls are answered from here on
+//   Serve             calls are answered from here on; or ServeEnd, where there
+//                     is no generation to be taken, as the run has reached
+//                     its end
 //
 //   StopServing       restoring_ before the exchange, whose thread may be in it
 //                     and wait for a disk; the calls before the threads that
@@ -25,11 +27,14 @@
 #include "absl/strings/str_cat.h"
 #include "common/counter_table.h"
 #include "common/process_name.h"
+#include "common/resolved_job.h"
 #include "common/rpc/channel_options.h"
 #include "common/rpc/deadline.h"
 #include "common/run_id.h"
 #include "common/status_macros.h"
 #include "ps_server/addresses.h"
+#include "ps_server/coordinator/session/finished_run.h"
+#include "ps_server/coordinator/session/job_agreement.h"
 #include "ps_server/resume.h"
 #include "ps_server/shard/exchange_counters.h"
 #include "ps_server/shard_options_from_job.h"
@@ -191,7 +196,11 @@ absl::StatusOr<std::unique_ptr<ShardServer>> ShardServer::Start(
       flags, job, std::move(weights), earlier, security, listener, port));
   SLUICE_RETURN_IF_ERROR(server->Listen(flags, job));
   if (flags.shard == 0) {
-    SLUICE_RETURN_IF_ERROR(server->TakeGeneration(flags, job, pause));
+    const absl::Status taken = server->TakeGeneration(flags, job, pause);
+    if (absl::IsOutOfRange(taken)) {
+      server->ServeEnd(job, std::string(taken.message()), pause);
+    }
+    SLUICE_RETURN_IF_ERROR(taken);
   }
   SLUICE_RETURN_IF_ERROR(server->Serve(flags, job));
   return server;
@@ -262,6 +271,16 @@ absl::Status ShardServer::TakeGeneration(const Flags& flags,
   return absl::OkStatus();
 }
 
+void ShardServer::ServeEnd(const ResolvedJob& job, const std::string& reason,
+                           StoppablePause* pause) {
+  spdlog::info("event=over reason=\"{}\"", reason);
+  FinishedRun finished(JobAgreement(job.fingerprint, FormatJob(job.job)),
+                       reason);
+  ServeCoordinator(&finished);
+  pause->For(absl::Seconds(job.job.limits().lease_s()));
+  StopServing();
+}
+
 absl::Status ShardServer::Serve(const Flags& flags, const ResolvedJob& job) {
   SLUICE_ASSIGN_OR_RETURN(const std::string initial_weights,
                           initial_weights_->Digest());
@@ -279,12 +298,7 @@ absl::Status ShardServer::Serve(const Flags& flags, const ResolvedJob& job) {
     };
   }
   exchange_.Start(std::move(take_ready));
-  if (lead_ != nullptr) {
-    endpoint_->SetHandler(lead_->service());
-    endpoint_->Start();
-    new_connections_->Start();
-    new_connections_->Came();  // Some may have waited since Listen.
-  }
+  if (lead_ != nullptr) ServeCoordinator(lead_->service());
   agent_ = std::make_unique<ShardAgent>(
       ShardAgent::Options{.shard = ShardId(number_),
                           .address = address_,
@@ -297,6 +311,13 @@ absl::Status ShardServer::Serve(const Flags& flags, const ResolvedJob& job) {
                           .checkpoint_dir = own_checkpoints},
       job, &shard_, &exchange_);
   return absl::OkStatus();
+}
+
+void ShardServer::ServeCoordinator(CoordinatorEndpoint::Handler* handler) {
+  endpoint_->SetHandler(handler);
+  endpoint_->Start();
+  new_connections_->Start();
+  new_connections_->Came();  // Some may have waited since Listen.
 }
 
 absl::StatusOr<std::optional<EarlierLife>> ShardServer::Run() {

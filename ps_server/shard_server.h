@@ -43,8 +43,10 @@ class ShardServer {
   // folder cannot be written, or not be read for limits.storage_timeout_s or
   // until `pause`, between two tries, is stopped. kAlreadyExists: there has
   // been a run in it, or somebody has just taken the generation.
-  // kFailedPrecondition: as FindRecovery. `security`, `listener` and `port`,
-  // which shows this shard unless it leads, must outlive the server.
+  // kFailedPrecondition: as FindRecovery. kOutOfRange: as FindRecovery, and
+  // those who had not heard of the end have been told. `security`, `listener`
+  // and `port`, which shows this shard unless it leads, must outlive the
+  // server.
   static absl::StatusOr<std::unique_ptr<ShardServer>> Start(
       const Flags& flags, const ResolvedJob& job,
       std::shared_ptr<const InitialWeights> weights,
@@ -80,7 +82,13 @@ class ShardServer {
   absl::Status Listen(const Flags& flags, const ResolvedJob& job);
   absl::Status TakeGeneration(const Flags& flags, const ResolvedJob& job,
                               StoppablePause* pause);
+  // Tells those that have not heard it that the run has reached its end, for a
+  // lease, in which whoever still runs tries to join; or until `pause` is
+  // stopped. `reason`: of FindRecovery.
+  void ServeEnd(const ResolvedJob& job, const std::string& reason,
+                StoppablePause* pause);
   absl::Status Serve(const Flags& flags, const ResolvedJob& job);
+  void ServeCoordinator(CoordinatorEndpoint::Handler* handler);
   absl::StatusOr<std::optional<EarlierLife>> RunLead();
   proto::JobStatus LeadStatus();
   // Stops serving; calls under way are cancelled.

@@ -111,7 +111,7 @@ class RecoveryTest(unittest.TestCase):
             self.same_bits(run, SYNC + STORED)
 
     def test_the_lead_that_is_killed_once_the_run_has_reached_its_end(self):
-        sets = ["sync.policy=ASYNC", "stop={updates: 200}", "limits.lease_s=20"]
+        sets = ["sync.policy=ASYNC", "stop={updates: 200}", "limits.lease_s=10"]
         with self.start(sets) as run:
             run.await_version(100)
             # The lead waits until this one, too, has heard of the end.
@@ -122,10 +122,14 @@ class RecoveryTest(unittest.TestCase):
             summary = (run.dir / "summary.json").read_text()
             weights = (run.dir / "weights.safetensors").read_bytes()
             run.signal("ps_server-0", signal.SIGKILL)
-            run.signal("worker-1", signal.SIGCONT)
+            run.signal("worker-1", signal.SIGKILL)
             output = self.ended_well(run)
-            self.assertIn("starting it again", output)
+            self.assertIn("ps_server-0: killed by signal 9 (Killed); starting "
+                          "it again", output)
             self.assertIn("event=over reason=", run.log("ps_server-0"))
+            # It has heard of the end from the lead that only found it.
+            self.assertRegex(run.log("worker-1"), "event=run_over reason=.*the "
+                                                  "run has reached its end")
             self.assertEqual((run.dir / "summary.json").read_text(), summary)
             self.assertEqual((run.dir / "weights.safetensors").read_bytes(),
                              weights)
