@@ -50,6 +50,8 @@ std::string DescribeTest(const json& summary) {
   }
   if (!std::isnan(loss)) {
     absl::StrAppendFormat(&text, "test loss %.4g\n", loss);
+  } else if (!std::isnan(Number(summary, "test_version"))) {
+    absl::StrAppend(&text, "test loss NaN or infinite\n");
   }
   return text;
 }

@@ -1,0 +1,46 @@
+#include "cli/report/run_result.h"
+
+#include <fstream>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+// The text for a run whose summary has `members`.
+std::string Described(const std::string& members) {
+  std::ofstream(absl::StrCat(testing::TempDir(), "/summary.json"))
+      << "{\"version\": 12, \"seconds\": 4, " << members << "}";
+  const auto text = DescribeSummary(testing::TempDir());
+  EXPECT_TRUE(text.ok()) << text.status();
+  return text.value_or("");
+}
+
+TEST(RunResultTest, AnEvaluationIsDescribedByWhatItMeasured) {
+  EXPECT_THAT(
+      Described(
+          R"("test_version": 12, "test_loss": 0.25, "test_accuracy": 0.5)"),
+      StartsWith("test accuracy 0.5000 (whole test split, version 12)\n"
+                 "test loss 0.25\n"));
+}
+
+// JSON has no NaN: the summary of a run that diverged has null.
+TEST(RunResultTest, ATestLossThatIsNoNumberIsSaid) {
+  EXPECT_THAT(Described(R"("test_version": 12, "test_loss": null)"),
+              StartsWith("test loss NaN or infinite\n"));
+}
+
+TEST(RunResultTest, ARunThatWasNotEvaluatedSaysNothingOfTests) {
+  EXPECT_THAT(Described(R"("test_version": null, "test_loss": null)"),
+              Not(HasSubstr("test ")));
+}
+
+}  // namespace
+}  // namespace sluice
