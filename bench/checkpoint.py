@@ -62,10 +62,8 @@ def train(args, job, *sets):
             time.sleep(0.2)
         assert process.returncode == 0
         summary = json.loads((run / "summary.json").read_text())
-        lines = [json.loads(line) for line in open(run / "metrics.jsonl")]
-    steady = [line for line in lines
-              if line["seconds"] >= min(STARTING_S, args.seconds / 4)]
-    first, last = steady[0], steady[-1]
+        first, last = report.metrics_from(
+            run, min(STARTING_S, args.seconds / 4))
     rate = (last["version"] - first["version"]) / (last["seconds"] -
                                                    first["seconds"])
     return rate, peak, summary

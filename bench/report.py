@@ -42,6 +42,16 @@ def find_part(job, argument):
     return None
 
 
+def metrics_from(run, starting_s):
+    """The line of the run's metrics from which on it counts as under way, which
+    is the last in its first `starting_s`; and the last line of all."""
+    lines = [json.loads(line) for line in open(run / "metrics.jsonl")]
+    began = {"version": 0, "epoch": 0, "seconds": 0}
+    first = [line for line in (began, *lines)
+             if line["seconds"] <= starting_s][-1]
+    return first, lines[-1]
+
+
 def wait_for(look, what, process):
     """What `look` gives, once that is something; while `process` lives."""
     deadline = time.monotonic() + DEADLINE_S

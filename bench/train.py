@@ -20,7 +20,7 @@ import statistics
 import tempfile
 
 from peers import programs
-from report import Report
+from report import Report, metrics_from
 
 JOB = programs.ROOT / "configs/fashion_mnist_lenet.textproto"
 TRAIN_SAMPLES = 60000
@@ -60,9 +60,7 @@ def daemons(policy, workers, batch, args):
 
 def steady_rate(run, starting_s):
     """Samples per second of a run on TRAIN_SAMPLES, once it is under way."""
-    lines = [json.loads(line) for line in open(run / "metrics.jsonl")]
-    steady = [line for line in lines if line["seconds"] >= starting_s]
-    first, last = steady[0], steady[-1]
+    first, last = metrics_from(run, starting_s)
     return ((last["epoch"] - first["epoch"]) * TRAIN_SAMPLES /
             (last["seconds"] - first["seconds"]))
 
