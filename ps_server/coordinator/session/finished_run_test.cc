@@ -5,13 +5,11 @@
 #include <memory>
 #include <string>
 
-#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/clock.h"
-#include "common/rpc/channel_options.h"
 #include "common/session/coordinator_client.h"
 #include "gtest/gtest.h"
-#include "ps_server/coordinator/session/coordinator_endpoint.h"
+#include "ps_server/coordinator/session/served_endpoint.h"
 
 namespace sluice {
 namespace {
@@ -22,24 +20,7 @@ constexpr absl::Duration kPatience = absl::Seconds(10);
 class FinishedRunTest : public ::testing::Test {
  protected:
   FinishedRunTest() {
-    grpc::ServerBuilder builder;
-    int port = 0;
-    ApplyServerOptions(&builder);
-    endpoint_.Register(&builder);
-    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(),
-                             &port);
-    server_ = builder.BuildAndStart();
-    EXPECT_NE(server_, nullptr);
-    endpoint_.Start();
-    address_ = absl::StrCat("127.0.0.1:", port);
     context_.set_deadline(absl::ToChronoTime(Clock::Real()->Now() + kPatience));
-    stub_ = proto::Coordinator::NewStub(
-        grpc::CreateCustomChannel(address_, grpc::InsecureChannelCredentials(),
-                                  SessionChannelArguments()));
-  }
-  ~FinishedRunTest() override {
-    server_->Shutdown(absl::ToChronoTime(absl::UnixEpoch()));
-    endpoint_.Shutdown();
   }
 
   static proto::Join WorkerOf(const std::string& fingerprint) {
@@ -52,17 +33,15 @@ class FinishedRunTest : public ::testing::Test {
   }
 
   FinishedRun finished_{JobAgreement("abc", "seed: 1\n"), "2 epochs"};
-  CoordinatorEndpoint endpoint_{&finished_};
-  std::unique_ptr<grpc::Server> server_;
-  std::string address_;
+  ServedEndpoint served_{&finished_};
   grpc::ClientContext context_;
-  std::unique_ptr<proto::Coordinator::Stub> stub_;
+  std::unique_ptr<proto::Coordinator::Stub> stub_ = served_.Connect();
 };
 
 TEST_F(FinishedRunTest, WhoJoinsIsToldToFinish) {
   std::string reason;
   CoordinatorClient::Options options;
-  options.address = address_;
+  options.address = served_.address();
   options.join = WorkerOf("abc");
   options.start_timeout = kPatience;
   options.on_message = [&](const proto::FromCoordinator& frame) {

@@ -7,12 +7,11 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "common/clock.h"
-#include "common/rpc/channel_options.h"
 #include "gtest/gtest.h"
 #include "ps_server/coordinator/session/coordinator_endpoint.h"
+#include "ps_server/coordinator/session/served_endpoint.h"
 
 namespace sluice {
 namespace {
@@ -52,38 +51,13 @@ class Keeper final : public CoordinatorEndpoint::Handler {
 
 class SessionStreamTest : public ::testing::Test {
  protected:
-  SessionStreamTest() {
-    grpc::ServerBuilder builder;
-    int port = 0;
-    ApplyServerOptions(&builder);
-    endpoint_.Register(&builder);
-    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(),
-                             &port);
-    server_ = builder.BuildAndStart();
-    EXPECT_NE(server_, nullptr);
-    endpoint_.Start();
-    address_ = absl::StrCat("127.0.0.1:", port);
-  }
-  ~SessionStreamTest() override {
-    server_->Shutdown(absl::ToChronoTime(absl::UnixEpoch()));
-    endpoint_.Shutdown();
-  }
-
-  std::unique_ptr<proto::Coordinator::Stub> Connect() const {
-    return proto::Coordinator::NewStub(
-        grpc::CreateCustomChannel(address_, grpc::InsecureChannelCredentials(),
-                                  SessionChannelArguments()));
-  }
-
   Keeper handler_;
-  CoordinatorEndpoint endpoint_{&handler_};
-  std::unique_ptr<grpc::Server> server_;
-  std::string address_;
+  ServedEndpoint served_{&handler_};
 };
 
 // A Verdict and the next Task, say.
 TEST_F(SessionStreamTest, FramesThatAreReadyTogetherAreOneMessage) {
-  const auto stub = Connect();
+  const auto stub = served_.Connect();
   grpc::ClientContext context;
   context.set_deadline(absl::ToChronoTime(Clock::Real()->Now() + kPatience));
   const auto client = stub->Session(&context);
@@ -111,7 +85,7 @@ TEST_F(SessionStreamTest, FramesThatAreReadyTogetherAreOneMessage) {
 }
 
 TEST_F(SessionStreamTest, AConnectionOnWhichNoJoinComesIsEnded) {
-  const auto stub = Connect();
+  const auto stub = served_.Connect();
   grpc::ClientContext context;
   context.set_deadline(
       absl::ToChronoTime(Clock::Real()->Now() + 3 * kPatience));
