@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <sstream>
 #include <system_error>
 #include <vector>
@@ -70,13 +69,18 @@ LeadAddress LeadAddressOf(const std::string& run_dir) {
   return address;
 }
 
-std::optional<std::string> TextOfFile(const std::string& path) {
-  std::error_code error;
-  // To read a folder as a stream throws.
-  if (std::filesystem::is_directory(path, error)) return std::nullopt;
+std::optional<std::string> TextOfFile(const std::string& path, int64_t offset) {
   std::ifstream in(path, std::ios::binary);
-  if (!in) return std::nullopt;
-  return std::string{std::istreambuf_iterator<char>(in), {}};
+  in.seekg(offset);
+  std::string text;
+  char part[4096];
+  // Not through istreambuf_iterator, which throws when a read fails: of a
+  // folder, or of /proc/PID where the process has just ended.
+  while (in.read(part, sizeof(part)) || in.gcount() > 0) {
+    text.append(part, static_cast<size_t>(in.gcount()));
+  }
+  if (!in.eof()) return std::nullopt;
+  return text;
 }
 
 std::string TailOfFile(const std::string& path, int lines,

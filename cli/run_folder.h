@@ -1,6 +1,7 @@
 #ifndef SLUICE_CLI_RUN_FOLDER_H_
 #define SLUICE_CLI_RUN_FOLDER_H_
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -26,8 +27,9 @@ struct LeadAddress {
 // From the file `addresses` of the run's folder.
 LeadAddress LeadAddressOf(const std::string& run_dir);
 
-// All of a file; nullopt when it cannot be read or is no file.
-std::optional<std::string> TextOfFile(const std::string& path);
+// A file from byte `offset` on; nullopt when it cannot be read or is no file.
+std::optional<std::string> TextOfFile(const std::string& path,
+                                      int64_t offset = 0);
 
 // The last `lines` lines of a text file, each after `indent`; empty when it
 // cannot be read or is empty. Reads at most its last 16 KiB.

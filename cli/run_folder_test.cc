@@ -62,5 +62,23 @@ TEST_F(RunFolderTest, TheTailIsTheLastLines) {
   EXPECT_EQ(TailOfFile("none", 9, ""), "");
 }
 
+TEST_F(RunFolderTest, TheTextOfAFileIsAllFromTheOffsetOn) {
+  std::ofstream("text") << "one" << '\0' << "two\n" << std::string(9000, 'x');
+  const std::string all = TextOfFile("text").value_or("");
+  EXPECT_EQ(all, std::string("one\0two\n", 8) + std::string(9000, 'x'));
+  EXPECT_EQ(TextOfFile("text", 4), all.substr(4));
+  EXPECT_EQ(TextOfFile("text", 9008), "");
+  std::ofstream("empty").flush();
+  EXPECT_EQ(TextOfFile("empty"), "");
+}
+
+// As a file in /proc, when its process ends between opening and reading.
+TEST_F(RunFolderTest, WhatCanBeOpenedAndNotReadHasNoText) {
+  std::filesystem::create_directory("folder");
+  EXPECT_EQ(TextOfFile("folder"), std::nullopt);
+  EXPECT_EQ(TextOfFile("/proc/self/mem"), std::nullopt);
+  EXPECT_EQ(TextOfFile("none"), std::nullopt);
+}
+
 }  // namespace
 }  // namespace sluice

@@ -7,8 +7,6 @@
 
 #include <signal.h>
 
-#include <fstream>
-#include <iterator>
 #include <set>
 #include <utility>
 
@@ -17,15 +15,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "cli/run_folder.h"
 
 namespace sluice {
 namespace {
-
-std::string ReadFrom(const std::string& path, size_t offset = 0) {
-  std::ifstream in(path, std::ios::binary);
-  in.seekg(static_cast<std::streamoff>(offset));
-  return std::string{std::istreambuf_iterator<char>(in), {}};
-}
 
 // The part that has this command line. Empty: it is no part's. A process that
 // has ended has none, and a new child has the launcher's until it becomes the
@@ -65,9 +58,9 @@ absl::StatusOr<std::unique_ptr<LaunchedRun>> LaunchedRun::Start(
 }
 
 std::string LaunchedRun::TakeOutput() {
-  std::string output = ReadFrom(log_, taken_);
+  std::string output = TextOfFile(log_, taken_).value_or("");
   output.resize(output.rfind('\n') + 1);  // Without a newline: 0 (npos is -1).
-  taken_ += output.size();
+  taken_ += static_cast<int64_t>(output.size());
   return output;
 }
 
@@ -75,16 +68,18 @@ std::map<std::string, pid_t> LaunchedRun::Parts() {
   std::set<pid_t> pids;
   for (const auto& [name, pid] : parts_) pids.insert(pid);
   const pid_t launcher = launcher_->pid();
-  const std::string children = ReadFrom(
-      absl::StrCat("/proc/", launcher, "/task/", launcher, "/children"));
+  const std::string children =
+      TextOfFile(
+          absl::StrCat("/proc/", launcher, "/task/", launcher, "/children"))
+          .value_or("");
   for (absl::string_view child :
        absl::StrSplit(children, ' ', absl::SkipWhitespace())) {
     if (int pid = 0; absl::SimpleAtoi(child, &pid)) pids.insert(pid);
   }
   parts_.clear();
   for (const pid_t pid : pids) {
-    const std::string part =
-        PartOf(ReadFrom(absl::StrCat("/proc/", pid, "/cmdline")));
+    const std::string part = PartOf(
+        TextOfFile(absl::StrCat("/proc/", pid, "/cmdline")).value_or(""));
     if (!part.empty()) parts_[part] = pid;
   }
   return parts_;

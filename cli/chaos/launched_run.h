@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
@@ -48,7 +49,7 @@ class LaunchedRun {
   const std::unique_ptr<ChildProcess> launcher_;
   const std::string log_;
 
-  size_t taken_ = 0;                    // Bytes of the log.
+  int64_t taken_ = 0;                   // Bytes of the log.
   std::map<std::string, pid_t> parts_;  // At the last look.
 };
 

@@ -144,6 +144,7 @@ std::optional<WorkerSeconds> RunFiles::MeasureTime() const {
 
 absl::Status RunFiles::Prove() const {
   FileOperations disk;
+  absl::MutexLock lock(&proof_mu_);
   return ProveClaim(run_dir_, generation_, &disk);
 }
 

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "common/ids.h"
 #include "common/resolved_job.h"
 #include "ps_server/coordinator/core/job_state.h"
@@ -39,7 +40,7 @@ struct GenerationStart {
 
 // What a run's coordinator leaves in the run folder, real or simulated:
 // job.textproto, commit_log (or commit_log-N of generation N), metrics.jsonl,
-// compute_times.txt, summary.json. Thread-compatible.
+// compute_times.txt, summary.json. Thread-compatible, but for Prove.
 class RunFiles {
  public:
   // Makes the folder and takes the generation: its commit log, created here and
@@ -57,7 +58,7 @@ class RunFiles {
   MetricsWriter* metrics() { return metrics_.get(); }
   ComputeTimesWriter* compute_times() { return compute_times_.get(); }
 
-  // As ProveClaim, of this generation.
+  // As ProveClaim, of this generation. From any thread.
   absl::Status Prove() const;
 
   // Writes the commit log to the disk, and then the summary, where the run is
@@ -83,6 +84,9 @@ class RunFiles {
   const proto::Job job_;
   const Generation generation_;
   const std::string run_dir_;
+
+  // Two proofs at once would each find the other's name gone. Leaf lock.
+  mutable absl::Mutex proof_mu_;
 
   std::unique_ptr<CommitLogWriter> log_;
   std::unique_ptr<MetricsWriter> metrics_;

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/rpc/channel_options.h"
+#include "common/rpc/deadline.h"
 #include "gtest/gtest.h"
 #include "proto/coordinator.grpc.pb.h"
 #include "ps_server/coordinator/session/coordinator_endpoint.h"
@@ -33,7 +34,7 @@ class ServedEndpoint {
     address_ = absl::StrCat("127.0.0.1:", port);
   }
   ~ServedEndpoint() {
-    server_->Shutdown(absl::ToChronoTime(absl::UnixEpoch()));
+    server_->Shutdown(FromNow(absl::ZeroDuration()));
     endpoint_.Shutdown();
   }
 
