@@ -69,9 +69,10 @@ absl::Status WriteFiles(const ResolvedJob& job, const AdviseFlags& flags,
 // network stay those of the job.
 absl::Status UseComputeTimes(const ResolvedJob& job, const std::string& run,
                              AdviceQuestion* question) {
-  const bool folder = std::filesystem::is_directory(run);
+  std::error_code error;
+  const bool folder = std::filesystem::is_directory(run, error);
   const std::string trace = folder ? run + "/compute_times.txt" : run;
-  if (!std::filesystem::exists(trace)) {
+  if (!std::filesystem::exists(trace, error)) {
     return absl::NotFoundError(
         absl::StrCat("--compute-times ", run, ": there is no ", trace));
   }

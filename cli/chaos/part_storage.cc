@@ -35,17 +35,17 @@ absl::StatusOr<std::unique_ptr<PartStorage>> PartStorage::Create(
     const std::string& library, const std::string& folder,
     const std::string& run_dir) {
   // The library reads what is to fail from a file beside its own path.
-  const std::string path =
-      std::filesystem::absolute(folder + "/faulty_disk.so").string();
   std::error_code error;
+  const std::string path =
+      std::filesystem::absolute(folder + "/faulty_disk.so", error).string();
+  const std::string run = std::filesystem::absolute(run_dir, error).string();
   std::filesystem::copy_file(library, path, error);
   if (error) {
     return absl::NotFoundError(
         absl::StrCat("faults of the storage: ", library, ": ", error.message(),
                      "; bazel build //tests/process:faulty_disk.so makes it"));
   }
-  std::unique_ptr<PartStorage> storage(
-      new PartStorage(path, std::filesystem::absolute(run_dir).string()));
+  std::unique_ptr<PartStorage> storage(new PartStorage(path, run));
   SLUICE_RETURN_IF_ERROR(storage->Write());
   return storage;
 }

@@ -157,7 +157,9 @@ class AdviseTest(unittest.TestCase):
                 ((*TARGET, "--set", CONSTANT, "--policies", "SYNCH"),
                  "--policies: expected SYNC"),
                 ((*TARGET, "--compute-times", "/nowhere"),
-                 "there is no /nowhere")):
+                 "there is no /nowhere"),
+                ((*TARGET, "--compute-times", "x" * 300),
+                 "there is no xxx")):
             result = harness.tool("advise", job, *args, "--out",
                                   harness.scratch() / "advice")
             self.assertEqual(result.returncode, 2, args)

@@ -105,6 +105,14 @@ _BANNED = [
     (r"\bTEST(_[FP])?\(\w+, Basic\w*\)", r"$^",
      "a test's name is a sentence about behaviour"),
     (r"\bcatch \(\.\.\.\)", r"$^", "name what is caught"),
+    (r"istreambuf_iterator", r".*_test\.cc|.*_testing\.(cc|h)|.*/testing/.*",
+     "throws when a read fails: istream::read"),
+    # A call that goes on in the next line is not looked at.
+    (r"filesystem::(exists|is_\w+|absolute|canonical|file_size|create_\w+|"
+     r"remove\w*|rename|copy\w*|read_symlink|resize_file|status)\("
+     r"(?!.*\b(error|ignored|not_empty)\)).*[^,(]$",
+     r".*_test\.cc|.*_testing\.(cc|h)|.*/testing/.*|bench/.*|tests/.*",
+     "throws: give it an error_code"),
 ]
 
 

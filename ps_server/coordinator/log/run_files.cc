@@ -128,7 +128,8 @@ absl::Status RunFiles::MakeOthers(Generation generation) {
   SLUICE_ASSIGN_OR_RETURN(
       compute_times_, ComputeTimesWriter::Create(Path("compute_times.txt")));
   const std::string resolved = Path("job.textproto");
-  if (!first || !std::filesystem::exists(resolved)) {
+  std::error_code error;
+  if (!first || !std::filesystem::exists(resolved, error)) {
     SLUICE_RETURN_IF_ERROR(WriteFileAtomically(resolved, {FormatJob(job_)}));
   }
   return absl::OkStatus();
