@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -129,6 +130,7 @@ struct Self {
   int slot = 0;  // Its place among the process's.
   GroupLinks& links;
   Timeline* timeline = nullptr;
+  std::map<std::string, std::string> inputs = {};  // As in Join.
 
   // Under the number with which it was welcomed.
   std::string Name(int64_t number) const {
@@ -245,7 +247,8 @@ absl::StatusOr<LifeEnd> Live(const Self& self, ComputeContext& context,
            [&inbox](const absl::Status& why) {
              inbox.Close(std::string(why.message()));
            },
-       .stopped = [&self] { return self.process.leave.left(); }},
+       .stopped = [&self] { return self.process.leave.left(); },
+       .inputs = self.inputs},
       rejoins));
   const absl::Cleanup end_links = [&self] { self.links.EndLife(); };
   if (self.process.leave.left()) return LifeEnd{.told_to_leave = true};
@@ -312,7 +315,8 @@ absl::StatusOr<LifeEnd> LiveAsMember(const Self& self, ComputeContext& context,
            [&inbox](const absl::Status& why) {
              inbox.Close(std::string(why.message()));
            },
-       .stopped = [&] { return inbox.closed() || self.process.leave.left(); }},
+       .stopped = [&] { return inbox.closed() || self.process.leave.left(); },
+       .inputs = self.inputs},
       rejoins));
   const absl::Cleanup end_links = [&self] { self.links.EndLife(); };
   LifeEnd end;
@@ -385,10 +389,10 @@ absl::Status RunWorker(Process& process, std::optional<WorkerId> given,
       job, process.security, proto::WORKER, id.value(), /*rejoins=*/false);
   session.join.set_any_number(!given.has_value());
   const auto say_inputs = [&] {  // It takes time.
+    self.inputs = context.Inputs();
     session.join.clear_inputs();
-    for (auto& [name, value] : context.Inputs()) {
-      (*session.join.mutable_inputs())[name] = value;
-    }
+    session.join.mutable_inputs()->insert(self.inputs.begin(),
+                                          self.inputs.end());
   };
   say_inputs();
   RejoinPolicy rejoin;

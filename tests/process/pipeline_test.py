@@ -2,7 +2,10 @@
 """Workers of several processes, each with some of the model's layers: the bits
 of workers of one, whoever dies, and the books of every policy."""
 
+import gzip
 import json
+import os
+import pathlib
 import re
 import signal
 import subprocess
@@ -249,12 +252,12 @@ class PipelineTest(unittest.TestCase):
         self.assertIn("worker.group.cuts[0]: expected a layer that lies in no "
                       "residual, is ", said)
 
-    def worker(self, *args):
+    def worker(self, *args, cwd=None):
         return subprocess.run(
             [harness.WORKER, f"--job={harness.LENET}",
              "--coordinator=127.0.0.1:1", *args,
              *([] if "--worker=any" in args else ["--worker=0"])],
-            capture_output=True, text=True, timeout=harness.TIMEOUT_S)
+            cwd=cwd, capture_output=True, text=True, timeout=harness.TIMEOUT_S)
 
     def test_flags_that_do_not_fit(self):
         two = harness.sets(stages(2))
@@ -281,20 +284,38 @@ class PipelineTest(unittest.TestCase):
         self.assertIn("member 1 of worker 0: no link for 3s "
                       "(limits.start_timeout_s)", ended.stderr)
 
-    def test_a_member_of_another_job(self):
-        address = "unix-abstract:sluice-pipeline-test-other"
-        alone = harness.sets(stages(2) + ["limits.start_timeout_s=10"])
+    def refusal_of_a_member(self, *differs, sets=(), folders=(None, None)):
+        """What member 1 of a worker says whose job differs in this, or whose
+        folder does."""
+        address = f"--listen=unix-abstract:sluice-pipeline-test-{os.getpid()}"
+        sets = stages(2) + ["limits.start_timeout_s=10", *sets]
         with subprocess.Popen(
                 [harness.WORKER, f"--job={harness.LENET}", "--worker=0",
-                 "--coordinator=127.0.0.1:1", *alone, f"--listen={address}"],
-                stderr=subprocess.PIPE, text=True) as head:
-            other = self.worker(*harness.sets(
-                stages(2) + ["limits.start_timeout_s=10", "seed=5"]),
-                "--member=1", f"--upstream={address}")
+                 "--coordinator=127.0.0.1:1", *harness.sets(sets), address],
+                cwd=folders[0], stderr=subprocess.PIPE, text=True) as head:
+            other = self.worker(
+                *harness.sets([*sets, *differs]), "--member=1",
+                address.replace("listen", "upstream"), cwd=folders[1])
             head.kill()
         self.assertEqual(other.returncode, 1, other.stderr)
+        return other.stderr
+
+    def test_a_member_of_another_job(self):
         self.assertIn("member 1 of worker 0: has another job: seed: 1 here, 5 "
-                      "there", other.stderr)
+                      "there", self.refusal_of_a_member("seed=5"))
+
+    def test_a_member_with_other_labels(self):
+        path = re.search('train_labels: "(.*)"', harness.LENET.read_text())[1]
+        labels = bytearray(gzip.decompress(pathlib.Path(path).read_bytes()))
+        folders = harness.scratch(), harness.scratch()
+        for folder in folders:
+            (folder / "labels").write_bytes(labels)
+            labels[-1] ^= 1
+        self.assertRegex(
+            self.refusal_of_a_member(sets=["data.idx.train_labels=labels"],
+                                     folders=folders),
+            'member 1 of worker 0: training data is "sha256 .*" here, '
+            '"sha256 .*" there')
 
 
 if __name__ == "__main__":

@@ -82,6 +82,18 @@ class StorageTest(unittest.TestCase):
                 self.assertIn("checkpoints: cannot be read: opendir: "
                               "Input/output error", run.log("ps_server-0"))
 
+    @staticmethod
+    def await_quiet(run):
+        """Waits until nothing is decided or stored any more."""
+        seen = []
+
+        def quiet(status):
+            seen.append(status["version"])
+            return (seen[-3:] == [status["version"]] * 3 and
+                    status["checkpoints"]["writing_version"] is None)
+
+        run.await_status(quiet, "the run to stand still")
+
     def waits_for_checkpoints(self, killed, words):
         """Kills a server while the folder of checkpoints is away. The lead says
         so in these words, and goes on once it is back."""
@@ -89,6 +101,7 @@ class StorageTest(unittest.TestCase):
             version = self.await_checkpoint(run)
             there, away = run.dir / "checkpoints", run.dir / "away"
             run.kill(run.pids()["worker-0"], number=signal.SIGSTOP)
+            self.await_quiet(run)  # Or a shard would make the folder anew.
             there.rename(away)
             run.signal(killed, signal.SIGKILL)
             self.await_said(run, "ps_server-0", words)

@@ -150,6 +150,8 @@ LinkWait GroupLinks::WaitOf(bool rejoins) const {
 absl::Status GroupLinks::BeginLife(Life life, bool rejoins) {
   EndLife();
   life_ = std::move(life);
+  // As between workers, whose devices only SYNC wants to be the same.
+  if (job_.sync().policy() != proto::SYNC) life_.inputs.erase("device");
   if (before_ != nullptr) {
     life_.answer = [this](const proto::ToCoordinator& answer) {
       before_->Tell(answer);
@@ -172,7 +174,8 @@ absl::Status GroupLinks::BeginLife(Life life, bool rejoins) {
                merger_->Behind(answer);
              }
            },
-       .on_broken = [this](const absl::Status& why) { Break(why); }});
+       .on_broken = [this](const absl::Status& why) { Break(why); }},
+      life_.inputs);
 }
 
 void GroupLinks::Break(const absl::Status& why) {
@@ -206,6 +209,9 @@ void GroupLinks::OnUpstream(const proto::FromCoordinator& message) {
 
 absl::StatusOr<std::optional<proto::Welcome>> GroupLinks::AwaitWelcome(
     bool rejoins) {
+  MembersBehind behind;
+  if (behind_ != nullptr) behind = behind_->members();
+  behind.inputs.insert(life_.inputs.begin(), life_.inputs.end());
   SLUICE_RETURN_IF_ERROR(before_->Link(
       WaitOf(rejoins),
       {.on_message =
@@ -213,7 +219,7 @@ absl::StatusOr<std::optional<proto::Welcome>> GroupLinks::AwaitWelcome(
              OnUpstream(message);
            },
        .on_broken = [this](const absl::Status& why) { Break(why); }},
-      behind_ != nullptr ? behind_->members() : MembersBehind()));
+      behind));
   const auto there = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
     return welcome_.has_value() || !broken_.ok() || over_;
   };

@@ -2,6 +2,7 @@
 #define SLUICE_WORKER_PIPELINE_GROUP_LINKS_H_
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -88,6 +89,8 @@ class GroupLinks {
     std::function<void(const absl::Status&)> on_broken;
     // Whether to give up waiting.
     std::function<bool()> stopped;
+    // As in Join, of this process: a member behind with others is refused.
+    std::map<std::string, std::string> inputs = {};
   };
   // Waits for the members behind. `rejoins`: they were there before. OK also
   // where the wait was stopped. kUnavailable names who has not come.

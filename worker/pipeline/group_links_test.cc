@@ -24,6 +24,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Pair;
 
 ResolvedJob JobOf(int members) {
   ResolvedJob job = MakeJob("layer { dense { units: 2 } }", {2});
@@ -93,7 +94,8 @@ class GroupLinksTest : public ::testing::Test {
   }
   // The links of worker 3 with these flags, as one of `members`.
   void Open(const MemberFlags& flags, int members) {
-    const ResolvedJob job = JobOf(members);
+    ResolvedJob job = JobOf(members);
+    job.job.mutable_sync()->set_policy(policy_);
     if (listener_ == nullptr) {
       listener_ = *ListenForMembers(flags, job.job, /*group=*/3, {});
     }
@@ -118,6 +120,36 @@ class GroupLinksTest : public ::testing::Test {
     links.join();
   }
 
+  // How the first of two, with data "a" on device "x", takes one with `inputs`
+  // for the member behind it.
+  absl::Status FirstAnswers(const MemberInputs& inputs) {
+    Open({0, {}, address_}, 2);
+    bool stopped = false;  // After Link, which the wait does not outlive.
+    absl::Mutex mu;
+    std::thread first = StartThread("first", [&] {
+      GroupLinks::Life life = Life();
+      life.inputs = {{"training data", "a"}, {"device", "x"}};
+      life.stopped = [&] {
+        absl::MutexLock lock(&mu);
+        return stopped;
+      };
+      EXPECT_TRUE(links_->BeginLife(life, /*rejoins=*/false).ok());
+    });
+    behind_ = *UpstreamLink::To(address_, Member(1), {});
+    MembersBehind behind;
+    behind.inputs = inputs;
+    const absl::Status linked = behind_->Link(
+        Wait(),
+        {.on_message = [](const auto&) {}, .on_broken = [](const auto&) {}},
+        behind);
+    {
+      absl::MutexLock lock(&mu);
+      stopped = true;
+    }
+    first.join();
+    return linked;
+  }
+
   void Hear(const proto::FromCoordinator& message) {
     heard_.push_back(Text(message));
     if (heard_.back() == last_) heard_last_.Notify();
@@ -137,6 +169,7 @@ class GroupLinksTest : public ::testing::Test {
   const std::string address_ = absl::StrCat(
       "unix-abstract:group-links-test-", ProcessName(), "-",
       ::testing::UnitTest::GetInstance()->current_test_info()->name());
+  proto::Policy policy_ = proto::SYNC;
   std::string last_;  // That is to be heard. Constant once linked.
   std::vector<std::string> heard_;
   absl::Mutex mu_;
@@ -277,6 +310,71 @@ TEST_F(GroupLinksTest, AMemberWhoseRunIsOverIsNotWelcomed) {
   EXPECT_FALSE(welcome->has_value());
   EXPECT_THAT(heard_, ElementsAre("finish"));  // As soon as that is so.
   links_->EndLife();
+}
+
+// The first stage reads the samples, and the last one their labels.
+TEST_F(GroupLinksTest, AMemberWithOtherDataIsRefused) {
+  const absl::Status refused = FirstAnswers({{"training data", "b"}});
+  EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()),
+              HasSubstr("member 1 of worker 3: training data is \"a\" here, "
+                        "\"b\" there"));
+}
+
+TEST_F(GroupLinksTest, AMemberWithTheSameInputsIsTaken) {
+  EXPECT_TRUE(FirstAnswers({{"training data", "a"}, {"device", "x"}}).ok());
+}
+
+TEST_F(GroupLinksTest, UnderSyncDevicesMustBeTheSame) {
+  EXPECT_TRUE(absl::IsFailedPrecondition(FirstAnswers({{"device", "y"}})));
+}
+
+TEST_F(GroupLinksTest, UnderOtherPoliciesDevicesMayDiffer) {
+  policy_ = proto::ASYNC;
+  EXPECT_TRUE(FirstAnswers({{"device", "y"}}).ok());
+}
+
+// A member in the middle says what those behind it have found, too.
+TEST_F(GroupLinksTest, WhatTheMembersBehindHaveFoundGoesUp) {
+  DownstreamLink first(
+      &*(listener_ = *MemberListener::Listen(address_ + "-0", {3}, {})),
+      Member(0));
+  MembersBehind heard;
+  std::thread before = StartThread("before", [&] {
+    EXPECT_TRUE(first
+                    .Await(Wait(), {.on_message = [](const auto&) {},
+                                    .on_broken = [](const auto&) {}})
+                    .ok());
+    heard = first.members();
+    proto::FromCoordinator welcome;
+    welcome.mutable_welcome();
+    first.Tell(welcome);
+  });
+  const auto own = *MemberListener::Listen(address_, {3}, {});
+  ResolvedJob job = JobOf(3);
+  job.job.mutable_sync()->set_policy(policy_);
+  links_ = *GroupLinks::Open({1, {address_ + "-0"}, address_}, job, WorkerId(3),
+                             own.get(), &turn_, {});
+  const auto behind = *UpstreamLink::To(address_, Member(2), {});
+  std::thread last = StartThread("last", [&] {
+    MembersBehind none;
+    none.inputs = {{"training data", "a"}};
+    EXPECT_TRUE(behind
+                    ->Link(Wait(),
+                           {.on_message = [](const auto&) {},
+                            .on_broken = [](const auto&) {}},
+                           none)
+                    .ok());
+  });
+  GroupLinks::Life life = Life();
+  life.inputs = {{"device", "x"}};
+  EXPECT_TRUE(links_->BeginLife(life, /*rejoins=*/false).ok());
+  EXPECT_TRUE(links_->AwaitWelcome(/*rejoins=*/false).ok());
+  before.join();
+  last.join();
+  EXPECT_THAT(heard.inputs,
+              ElementsAre(Pair("device", "x"), Pair("training data", "a")));
+  links_.reset();
 }
 
 }  // namespace

@@ -126,6 +126,18 @@ absl::Status DownstreamLink::CheckHello(const proto::MemberHello& hello) const {
   return absl::OkStatus();
 }
 
+absl::Status DownstreamLink::CheckInputs(
+    const proto::MemberHello& hello) const {
+  for (const auto& [name, value] : hello.inputs()) {
+    const auto mine = inputs_.find(name);
+    if (mine == inputs_.end() || mine->second == value) continue;
+    return absl::FailedPreconditionError(
+        absl::StrCat(Name(), ": ", name, " is \"", mine->second, "\" here, \"",
+                     value, "\" there"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status DownstreamLink::Serve(const proto::MemberHello& hello,
                                    grpc::ServerContext* context,
                                    Stream* stream) {
@@ -139,13 +151,15 @@ absl::Status DownstreamLink::Serve(const proto::MemberHello& hello,
                        serving_ ? " has a link to another process"
                                 : " is not ready for a link"));
     }
+    SLUICE_RETURN_IF_ERROR(CheckInputs(hello));
     awaited_ = false;
     serving_ = true;
     context_ = context;
     finishing_ = false;
     handlers = handlers_;
     members_ = {.processes = {hello.process()},
-                .instruction_set = hello.instruction_set()};
+                .instruction_set = hello.instruction_set(),
+                .inputs = {hello.inputs().begin(), hello.inputs().end()}};
     members_.processes.insert(members_.processes.end(), hello.behind().begin(),
                               hello.behind().end());
     queue_.Open();
@@ -185,10 +199,12 @@ absl::Status DownstreamLink::Serve(const proto::MemberHello& hello,
   return absl::OkStatus();
 }
 
-absl::Status DownstreamLink::Await(const LinkWait& wait, Handlers handlers) {
+absl::Status DownstreamLink::Await(const LinkWait& wait, Handlers handlers,
+                                   const MemberInputs& inputs) {
   {
     absl::MutexLock lock(&mu_);
     handlers_ = std::move(handlers);
+    inputs_ = inputs;
     awaited_ = true;
     broken_ = false;
   }
@@ -292,6 +308,7 @@ absl::Status UpstreamLink::LinkOnce(const MembersBehind& behind) {
       behind.processes.empty()
           ? self_.instruction_set
           : std::min(self_.instruction_set, behind.instruction_set));
+  hello->mutable_inputs()->insert(behind.inputs.begin(), behind.inputs.end());
   stream->Write(first);
   // It sends them when it has taken the link.
   stream->WaitForInitialMetadata();

@@ -2,6 +2,7 @@
 #define SLUICE_WORKER_PIPELINE_MEMBER_LINK_H_
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -41,11 +42,16 @@ struct MemberIdentity {
   proto::InstructionSet instruction_set = proto::INSTRUCTION_SET_UNSPECIFIED;
 };
 
+// What decides the bits of a group's gradients besides the job, by name, as in
+// Join; of this and those behind it. Without what may differ under the policy.
+using MemberInputs = std::map<std::string, std::string>;
+
 // What is known of the members behind one.
 struct MembersBehind {
   std::vector<std::string> processes = {};  // In the order of their stages.
   // The narrowest of theirs; of nobody: unspecified.
   proto::InstructionSet instruction_set = proto::INSTRUCTION_SET_UNSPECIFIED;
+  MemberInputs inputs = {};
 };
 
 // How a link is waited for.
@@ -101,8 +107,10 @@ class DownstreamLink final : public LinkEnd {
   using Handlers = LinkHandlers<proto::ToCoordinator>;
   // Waits until the member behind has linked, which it does when all those
   // behind it have. OK also where `wait` was stopped. kUnavailable: it has not
-  // come for the timeout. The handlers stay until Unlink.
-  absl::Status Await(const LinkWait& wait, Handlers handlers);
+  // come for the timeout. The handlers stay until Unlink. One whose inputs are
+  // not `inputs` is refused.
+  absl::Status Await(const LinkWait& wait, Handlers handlers,
+                     const MemberInputs& inputs = {});
   // The one that has linked last, and those behind it.
   MembersBehind members();
   // Hands the member what the coordinator says; nothing where it is gone.
@@ -118,6 +126,8 @@ class DownstreamLink final : public LinkEnd {
   absl::Status Serve(const proto::MemberHello& hello,
                      grpc::ServerContext* context, Stream* stream);
   absl::Status CheckHello(const proto::MemberHello& hello) const;
+  absl::Status CheckInputs(const proto::MemberHello& hello) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void WritePiece(proto::Activations piece) override;
   void Write(const proto::ToDownstream& message);
   std::string Name() const;  // "member 1 of worker 3"
@@ -132,6 +142,7 @@ class DownstreamLink final : public LinkEnd {
   bool serving_ ABSL_GUARDED_BY(mu_) = false;  // Handlers may be called.
   bool broken_ ABSL_GUARDED_BY(mu_) = false;
   Handlers handlers_ ABSL_GUARDED_BY(mu_);
+  MemberInputs inputs_ ABSL_GUARDED_BY(mu_);
   MembersBehind members_ ABSL_GUARDED_BY(mu_);
   // Of the call that is served; null: none is. The stream is there when its
   // initial metadata have been sent.
@@ -162,7 +173,7 @@ class UpstreamLink final : public LinkEnd {
   // Connects until the member before takes the link. OK also where `wait` was
   // stopped. kUnavailable: it has not for the timeout. kFailedPrecondition,
   // kPermissionDenied: its refusal.
-  // `behind`: those behind this one.
+  // `behind`: those behind this one; its inputs are also this one's.
   absl::Status Link(const LinkWait& wait, Handlers handlers,
                     const MembersBehind& behind = {});
   // Hands it an answer for the coordinator; nothing where it is gone.
