@@ -2,12 +2,15 @@
 """Workers of several processes, each with some of the model's layers: the bits
 of workers of one, whoever dies, and the books of every policy."""
 
+import contextlib
 import gzip
 import json
 import os
 import pathlib
 import re
+import resource
 import signal
+import socket
 import subprocess
 import time
 import unittest
@@ -316,6 +319,38 @@ class PipelineTest(unittest.TestCase):
                                      folders=folders),
             'member 1 of worker 0: training data is "sha256 .*" here, '
             '"sha256 .*" there')
+
+    def test_a_flood_of_connections_does_not_keep_the_member_out(self):
+        # An address of this test alone.
+        address = "127.91.{}.{}:7912".format(*divmod(os.getpid() % 65536, 256))
+        sets = harness.sets(stages(2) + ["limits.start_timeout_s=60"])
+        most = (96, 96)  # Open files of the head.
+        log = harness.scratch() / "log"
+        with contextlib.ExitStack() as stack:
+            head = stack.enter_context(subprocess.Popen(
+                [harness.WORKER, f"--job={harness.LENET}", "--worker=0",
+                 "--coordinator=127.0.0.1:1", *sets, f"--listen={address}"],
+                stderr=stack.enter_context(log.open("w")),
+                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE,
+                                                      most)))
+            stack.callback(head.kill)
+            harness.wait_until(lambda: "event=ready" in log.read_text(),
+                               "the head to be ready", head)
+            host, port = address.split(":")
+            flood = [socket.create_connection((host, int(port)))
+                     for _ in range(2 * most[0])]
+            harness.wait_until(
+                lambda: "event=connection_refused" in log.read_text(),
+                f"connections to be refused, by {log}", head)
+            for connection in flood:
+                connection.close()
+            other = stack.enter_context(subprocess.Popen(
+                [harness.WORKER, f"--job={harness.LENET}", "--worker=0",
+                 "--coordinator=127.0.0.1:1", "--member=1", *sets,
+                 f"--upstream={address}"], stderr=subprocess.DEVNULL))
+            stack.callback(other.kill)
+            harness.wait_until(lambda: "event=linked" in log.read_text(),
+                               "the member to be linked", head)
 
 
 if __name__ == "__main__":

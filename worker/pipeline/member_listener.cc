@@ -24,10 +24,28 @@
 
 namespace sluice {
 
+namespace {
+
+// A socket that is reached from this host alone.
+bool IsLocalSocket(const std::string& address) {
+  return absl::StartsWith(address, "unix:") ||
+         absl::StartsWith(address, "unix-abstract:");
+}
+
+// Of the connections of so many neighbours. What they send is explained to
+// nobody.
+ConnectionLimits LimitsFor(size_t neighbours) {
+  ConnectionLimits limits =
+      ConnectionLimits::ForJob(static_cast<int>(neighbours), 0);
+  limits.hoard = ConnectionLimits().hoard;
+  return limits;
+}
+
+}  // namespace
+
 absl::Status AllowMember(const TransportSecurity& security,
                          const std::string& what, const std::string& address) {
-  // Reached from this host alone, as the loopback is.
-  if (absl::StartsWith(address, "unix")) return absl::OkStatus();
+  if (IsLocalSocket(address)) return absl::OkStatus();
   return security.Allow(what, address);
 }
 
@@ -60,7 +78,18 @@ absl::StatusOr<std::unique_ptr<MemberListener>> MemberListener::Listen(
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
                              static_cast<int>(workers.size()) + 3);
   builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 1);
-  builder.AddListeningPort(address, security.ForServer());
+  std::unique_ptr<Listener::Connections> connections;
+  if (IsLocalSocket(address)) {
+    builder.AddListeningPort(address, security.ForServer());
+  } else {
+    auto port = Listener::Open(address, LimitsFor(workers.size()));
+    if (!port.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--listen: ", port.status().message()));
+    }
+    listener->port_ = *std::move(port);
+    connections = Listener::AddTo(&builder, security.ForServer());
+  }
   builder.RegisterService(listener->service_.get());
   listener->server_ = builder.BuildAndStart();
   if (listener->server_ == nullptr) {
@@ -68,11 +97,13 @@ absl::StatusOr<std::unique_ptr<MemberListener>> MemberListener::Listen(
         "--listen: ", address,
         " cannot be listened on; is another process there already?"));
   }
+  if (connections != nullptr) listener->port_->Serve(std::move(connections));
   return listener;
 }
 
 MemberListener::~MemberListener() {
   if (server_ == nullptr) return;
+  if (port_ != nullptr) port_->Rest();
   server_->Shutdown(FromNow(absl::ZeroDuration()));
   server_->Wait();
 }

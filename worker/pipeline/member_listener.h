@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "common/rpc/channel_options.h"
+#include "common/rpc/listener.h"
 #include "common/tls/transport_security.h"
 #include "proto/member.grpc.pb.h"
 
@@ -68,6 +69,7 @@ class MemberListener {
   std::map<int64_t, Worker> workers_ ABSL_GUARDED_BY(mu_);
 
   std::unique_ptr<Service> service_;
+  std::unique_ptr<Listener> port_;  // Null: a socket of this host.
   std::unique_ptr<grpc::Server> server_;
 };
 
