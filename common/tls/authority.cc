@@ -219,7 +219,7 @@ absl::StatusOr<Certificate> Authority::Issue(const CertificateRequest& request,
   }
   const Owned<GENERAL_NAMES> names(GENERAL_NAMES_new());
   AddText(GEN_URI, TlsIdentity{job_, request.role}.Uri(), names.get());
-  if (Listens(request.role)) {
+  if (NamesHosts(request.role)) {
     for (const std::string& host : request.hosts) {
       SLUICE_RETURN_IF_ERROR(AddHost(host, names.get()));
     }

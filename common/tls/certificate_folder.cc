@@ -115,7 +115,7 @@ absl::Status RenewRole(const std::string& folder, const LoadedAuthority& from,
   SLUICE_ASSIGN_OR_RETURN(Earlier earlier,
                           ReadEarlier(RoleFolder(folder, request.role)));
   X509* const before = earlier.certificate.get();
-  if (request.hosts.empty() && Listens(request.role)) {
+  if (request.hosts.empty() && NamesHosts(request.role)) {
     if (before == nullptr) {
       return absl::NotFoundError(
           absl::StrCat(RoleFolder(folder, request.role),

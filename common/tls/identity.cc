@@ -40,6 +40,10 @@ absl::string_view TlsRoleName(TlsRole role) {
 }
 
 bool Listens(TlsRole role) {
+  return NamesHosts(role) || role == TlsRole::kWorker;
+}
+
+bool NamesHosts(TlsRole role) {
   return role == TlsRole::kLead || role == TlsRole::kShard;
 }
 

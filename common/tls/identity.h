@@ -26,8 +26,12 @@ inline constexpr std::array<TlsRole, 5> kTlsRoles = {
 // "lead", "shard", "worker", "evaluator", "operator".
 absl::string_view TlsRoleName(TlsRole role);
 
-// Whether others connect to this role: the lead and the shards.
+// Whether others connect to this role: to the lead, to the shards, and to a
+// worker the members of it that are behind.
 bool Listens(TlsRole role);
+// Whether its certificate names the hosts where it listens, for other clients
+// than Sluice's, which look for the role: of the lead and the shards.
+bool NamesHosts(TlsRole role);
 
 // OK for a name that a job may have (proto/job.proto). kInvalidArgument says
 // what is wrong; the message shows control characters escaped.

@@ -21,9 +21,10 @@ TEST(TlsIdentityTest, AUriSaysTheJobAndTheRole) {
   }
 }
 
-TEST(TlsIdentityTest, OnlyTheLeadAndTheShardsListen) {
+TEST(TlsIdentityTest, NobodyConnectsToTheEvaluatorOrToAnOperator) {
   for (const TlsRole role : kTlsRoles) {
-    EXPECT_EQ(Listens(role), role == TlsRole::kLead || role == TlsRole::kShard)
+    EXPECT_NE(Listens(role),
+              role == TlsRole::kEvaluator || role == TlsRole::kOperator)
         << TlsRoleName(role);
   }
 }

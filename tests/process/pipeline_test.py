@@ -17,6 +17,7 @@ import unittest
 
 import cluster
 import harness
+import tls_run
 from pipeline_jobs import LONG, MLP, SLOW, SYNC, sound, stages
 
 # Four passes of 16 samples follow each other through the stages.
@@ -30,6 +31,15 @@ class PipelineTest(unittest.TestCase):
             *harness.sets(overrides)).summary["weights_sha256"]
 
     # ---- Bits ----
+
+    def test_tls_changes_no_bit(self):
+        job = harness.LENET
+        name = re.search('name: "(.*)"', job.read_text())[1]
+        certs = tls_run.certs(harness.scratch() / "certs", job=name)
+        sets = SYNC + LENET + stages(2)
+        with_tls = harness.train(job, f"--tls={certs}", "--workers=1",
+                                 "--shards=1", *harness.sets(sets)).summary
+        self.assertEqual(with_tls["weights_sha256"], self.sha(job, sets))
 
     def test_lenet_has_the_bits_of_workers_of_one_process(self):
         whole = self.sha(harness.LENET, SYNC + LENET)
