@@ -85,6 +85,7 @@ absl::StatusOr<std::unique_ptr<Lead>> Lead::Create(
   GenerationStart start = BeginGeneration(
       resumption, recovery, /*recoverable=*/!run_dir.empty(), &options.core);
   start.run_id = run_id;
+  lead->generation_ = start.generation;
   if (!run_dir.empty()) {
     // The next generation, whoever takes it, is taken by creating this file.
     options.superseded = [next = CommitLogPath(run_dir, start.generation + 1),

@@ -28,14 +28,17 @@ class Lead {
   // job has checkpoints: then nothing is kept, and nothing recovers. With
   // `resumption` the run goes on from there, else it begins. `recovery`: what
   // else is known of the generations before.
-  // kAlreadyExists: there has been a run in this folder. kUnavailable: names
-  // the file.
+  // kAlreadyExists: there has been a run in this folder. kPermissionDenied:
+  // another process has taken the generation, or a later one. kUnavailable:
+  // names the file.
   static absl::StatusOr<std::unique_ptr<Lead>> Create(
       const ResolvedJob& job, const std::string& run_dir,
       const std::optional<Resumption>& resumption,
       const RecoveryOptions& recovery, const std::string& run_id, Clock* clock);
 
   CoordinatorService* service() { return service_.get(); }
+  // That was taken.
+  Generation generation() const { return generation_; }
 
   // Writes the file `addresses`, with the shards once they are known.
   // kUnavailable names it.
@@ -54,6 +57,7 @@ class Lead {
   // Constant after construction.
   const std::string run_dir_;
   const std::string run_id_;
+  Generation generation_;
 
   // The run has been found to be another's.
   const std::unique_ptr<std::atomic<bool>> lost_ =

@@ -244,6 +244,13 @@ absl::StatusOr<std::optional<Past>> ReadPast(const ResolvedJob& job,
   Past past;
   SLUICE_ASSIGN_OR_RETURN(past.generations, ListGenerations(run_dir, files));
   if (past.generations.empty()) return std::nullopt;
+  const Generation newest = past.generations.back();
+  if (known.generation > Generation(0) && newest > known.generation) {
+    return absl::PermissionDeniedError(absl::StrCat(
+        run_dir, ": another process has taken generation ", newest.value(),
+        " of the run: this one, which had generation ",
+        known.generation.value(), ", is over"));
+  }
   SLUICE_ASSIGN_OR_RETURN(past.newest, OpenNewestCheckpoint(run_dir, files));
   if (past.newest.checkpoint.has_value()) {
     SLUICE_ASSIGN_OR_RETURN(past.point,

@@ -46,6 +46,9 @@ struct KnownRun {
   std::string id = {};
   // A checkpoint that was whole, by (generation, version); 0, 0: none.
   std::pair<Generation, Version> stored = {};
+  // The newest generation that this process has taken; 0: none. A later one
+  // than it is another process's.
+  Generation generation = {};
 };
 
 // Looks in the run folder for the newest whole checkpoint and checks that `job`
@@ -67,8 +70,9 @@ absl::StatusOr<Resumption> FindResumption(
 // there, and none is known of.
 //
 // kOutOfRange: the run has reached its end, and its summary is there: nothing
-// is left to be done. kFailedPrecondition: as above, but for the run's end.
-// kUnavailable: as above.
+// is left to be done. kPermissionDenied: another process has taken a later
+// generation than `known`. kFailedPrecondition: as above, but for the run's
+// end. kUnavailable: as above.
 absl::StatusOr<std::optional<Resumption>> FindRecovery(
     const ResolvedJob& job, const std::string& run_dir,
     const KnownRun& known = {}, FileOperations* files = FileOperations::Real());

@@ -334,6 +334,20 @@ TEST_F(ResumeTest, WhatWasWholeBeforeAndIsNotListedCannotBeRead) {
               HasSubstr("UNAVAILABLE"));
 }
 
+// A process whose generation is over goes on, unless another has done so.
+TEST_F(ResumeTest, ARunThatAnotherProcessHasTakenOnIsNotTakenBack) {
+  TakeGeneration(1, 9);
+  TakeGeneration(2, 9);
+  Store(Job(), {Generation(1), Version(2)}, At(2));
+  EXPECT_TRUE(FindRecovery(Job(), run_, {.generation = Generation(2)}).ok());
+  EXPECT_EQ(FindRecovery(Job(), run_, {.generation = Generation(1)})
+                .status()
+                .ToString(),
+            absl::StrCat("PERMISSION_DENIED: ", run_,
+                         ": another process has taken generation 2 of the "
+                         "run: this one, which had generation 1, is over"));
+}
+
 TEST_F(ResumeTest, ARunThatWentOnFromACheckpointDoesNotBeginAnewWithoutAny) {
   TakeGeneration(1, 9);
   proto::LogHeader header;

@@ -331,8 +331,11 @@ absl::StatusOr<std::optional<EarlierLife>> ShardServer::Run() {
 absl::StatusOr<std::optional<EarlierLife>> ShardServer::RunLead() {
   SLUICE_RETURN_IF_ERROR(lead_->WriteAddresses(address_, {}));
   const absl::Status joined = agent_->JoinHere(lead_->service());
-  // A run that was stopped before it began has an end like any other.
-  if (!joined.ok() && !absl::IsCancelled(joined)) return joined;
+  // A run that was stopped before it began has an end like any other; and a
+  // generation may be over before anybody has joined.
+  if (!joined.ok() && !absl::IsCancelled(joined) && !lead_->service()->over()) {
+    return joined;
+  }
   SLUICE_RETURN_IF_ERROR(
       lead_->WriteAddresses(address_, lead_->service()->AwaitShards()));
   const GenerationEnd end = lead_->service()->AwaitEnd();
@@ -350,7 +353,10 @@ absl::StatusOr<std::optional<EarlierLife>> ShardServer::RunLead() {
     return closed;
   }
   auto next = AfterGeneration(end, stop);
-  if (next.ok() && next->has_value()) (*next)->run.id = run_id_;
+  if (next.ok() && next->has_value()) {
+    (*next)->run.id = run_id_;
+    (*next)->run.generation = lead_->generation();
+  }
   return next;
 }
 

@@ -186,7 +186,8 @@ void FaultyCluster::TakeGeneration(const Found& found,
       BeginGeneration(found, recovery, /*recoverable=*/true, &options);
   start.run_id = kRunId;
   auto files = RunFiles::Create(job_, start, run_dir_);
-  if (absl::IsAlreadyExists(files.status())) {
+  if (absl::IsAlreadyExists(files.status()) ||
+      absl::IsPermissionDenied(files.status())) {
     ++chance_.counts.races;
     return;
   }

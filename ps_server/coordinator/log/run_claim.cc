@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "common/status_macros.h"
+#include "ps_server/coordinator/log/generations.h"
 
 // A claim is there under one of two names: its own, and, between the two
 // renames of a proof, the other. Who ends it so looks for both, and again,
@@ -31,7 +32,8 @@ absl::Status EndClaim(const std::string& path, FileOperations* files) {
       if (!absl::IsNotFound(taken)) return taken;
     }
   }
-  return absl::OkStatus();  // Whoever took that generation died before.
+  // Whoever took that generation died before, or MakeClaim will tell it.
+  return absl::OkStatus();
 }
 
 // Of all earlier generations that left one; and of the last one before
@@ -72,6 +74,17 @@ absl::Status MakeClaim(const std::string& run_dir, Generation generation,
   const std::string path = ClaimPath(run_dir, generation);
   SLUICE_ASSIGN_OR_RETURN(const int file, files->Create(path));
   SLUICE_RETURN_IF_ERROR(files->Close(file, path));
+  // Whoever took a later generation either found this claim, and has ended it,
+  // or had created its commit log before this claim was there to be found.
+  SLUICE_ASSIGN_OR_RETURN(const std::vector<Generation> taken,
+                          ListGenerations(run_dir, files));
+  if (!taken.empty() && taken.back() > generation) {
+    SLUICE_RETURN_IF_ERROR(files->Remove(path));
+    return absl::PermissionDeniedError(absl::StrCat(
+        run_dir, ": another process has taken generation ",
+        taken.back().value(), " of the run: this one, which was to have ",
+        generation.value(), ", is over"));
+  }
   return files->SyncFolder(run_dir);
 }
 

@@ -20,9 +20,10 @@ namespace sluice {
 // "RUN/lead-3".
 std::string ClaimPath(const std::string& run_dir, Generation generation);
 
-// Ends the claims of all generations before `generation`, which the caller has
-// just taken, and makes its own. kUnavailable, kResourceExhausted: name the
-// file.
+// Ends the claims of all generations before `generation`, whose commit log the
+// caller has just created, and makes its own. kPermissionDenied: meanwhile
+// another process has taken a later one. kUnavailable, kResourceExhausted: name
+// the file.
 absl::Status MakeClaim(const std::string& run_dir, Generation generation,
                        FileOperations* files);
 

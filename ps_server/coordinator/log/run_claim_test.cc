@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
+#include "ps_server/coordinator/log/generations.h"
 
 namespace sluice {
 namespace {
@@ -79,6 +80,22 @@ TEST_F(RunClaimTest, AClaimIsEndedInTheMiddleOfAProof) {
   ProveClaim(run_, Generation(1), &disk).IgnoreError();
   ASSERT_TRUE(Make(2).ok());
   EXPECT_EQ(Prove(1), absl::StatusCode::kPermissionDenied);
+}
+
+// It had created its commit log, and not yet its claim, when another process
+// took the next generation, found no claim, and went on.
+TEST_F(RunClaimTest, WhoComesTooLateWithItsClaimIsToldSo) {
+  std::ofstream(CommitLogPath(run_, Generation(2))).flush();
+  std::ofstream(CommitLogPath(run_, Generation(3))).flush();
+  ASSERT_TRUE(Make(3).ok());
+  const absl::Status late = Make(2);
+  EXPECT_EQ(late.code(), absl::StatusCode::kPermissionDenied) << late;
+  EXPECT_EQ(late.message(),
+            absl::StrCat(run_,
+                         ": another process has taken generation 3 of the "
+                         "run: this one, which was to have 2, is over"));
+  EXPECT_EQ(Prove(2), absl::StatusCode::kPermissionDenied);
+  EXPECT_EQ(Prove(3), absl::StatusCode::kOk);
 }
 
 }  // namespace

@@ -73,14 +73,15 @@ absl::Status RunFiles::TakeGeneration(const std::string& job_fingerprint,
   auto log = CommitLogWriter::Create(CommitLogPath(run_dir_, start.generation),
                                      header);
   if (absl::IsAlreadyExists(log.status())) {
-    return absl::AlreadyExistsError(
-        start.generation == Generation(1)
-            ? absl::StrCat(run_dir_,
-                           ": holds the commit log of another run; --run-dir "
-                           "must be a new folder, or shard 0 be given "
-                           "--resume to go on with that run")
-            : absl::StrCat(run_dir_, ": generation ", start.generation.value(),
-                           " has just been taken by another process"));
+    if (start.generation > Generation(1)) {
+      return absl::PermissionDeniedError(
+          absl::StrCat(run_dir_, ": generation ", start.generation.value(),
+                       " has just been taken by another process"));
+    }
+    return absl::AlreadyExistsError(absl::StrCat(
+        run_dir_,
+        ": holds the commit log of another run; --run-dir must be a new "
+        "folder, or shard 0 be given --resume to go on with that run"));
   }
   SLUICE_ASSIGN_OR_RETURN(log_, std::move(log));
   SLUICE_RETURN_IF_ERROR(log_->Sync());
@@ -108,8 +109,9 @@ absl::StatusOr<std::unique_ptr<RunFiles>> RunFiles::Create(
   absl::Status made = files->TakeGeneration(job.fingerprint, base_begin, start);
   if (made.ok()) made = files->MakeOthers(start.generation);
   if (made.ok()) return files;
-  // Nothing has come of the generation: whoever tries again may take it.
-  if (files->log_ != nullptr) {
+  // Nothing has come of the generation: whoever tries again may take it. Where
+  // there is a later one its log stays, as that of one that never began.
+  if (files->log_ != nullptr && !absl::IsPermissionDenied(made)) {
     FileOperations disk;
     disk.Remove(files->log_->path()).IgnoreError();
   }
@@ -120,6 +122,7 @@ absl::Status RunFiles::MakeOthers(Generation generation) {
   const bool first = generation == Generation(1);
   if (!first) {
     FileOperations disk;
+    SLUICE_RETURN_IF_ERROR(Prove());  // They may be a later generation's.
     SLUICE_RETURN_IF_ERROR(disk.Remove(Path("summary.json")));
     SLUICE_RETURN_IF_ERROR(disk.Remove(Path("weights.safetensors")));
   }

@@ -47,9 +47,10 @@ class RunFiles {
   // nowhere else, is on the disk. The first keeps a job.textproto that is
   // there; a later one puts its own in the place, goes on with metrics and
   // compute times, and removes what the run's end left: summary.json and
-  // weights.safetensors. kAlreadyExists: somebody has taken it. kUnavailable:
-  // names the file; kResourceExhausted: there is no room. After an error the
-  // generation has not been taken.
+  // weights.safetensors. kAlreadyExists: it is the first, and there is a run in
+  // the folder. kPermissionDenied: another process has taken it, or a later
+  // one. kUnavailable: names the file; kResourceExhausted: there is no room.
+  // After an error the generation has not been taken.
   static absl::StatusOr<std::unique_ptr<RunFiles>> Create(
       const ResolvedJob& job, const GenerationStart& start,
       const std::string& run_dir);

@@ -1,5 +1,8 @@
 #include "ps_server/coordinator/log/run_files.h"
 
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <thread>
@@ -10,8 +13,9 @@
 namespace sluice {
 namespace {
 
-// Of a run of its own, which begins.
-std::unique_ptr<RunFiles> FilesOf(const std::string& run_dir) {
+// Of `generation` of a run of its own.
+absl::StatusOr<std::unique_ptr<RunFiles>> FilesOf(const std::string& run_dir,
+                                                  int64_t generation = 1) {
   const auto job = ParseJob(R"pb(
                               cluster { workers: 1 shards: 1 }
                               sync { policy: SYNC }
@@ -25,16 +29,16 @@ std::unique_ptr<RunFiles> FilesOf(const std::string& run_dir) {
                             )pb",
                             "test.textproto", {});
   EXPECT_TRUE(job.ok()) << job.status();
-  auto files = RunFiles::Create(*job, GenerationStart(),
-                                absl::StrCat(testing::TempDir(), "/", run_dir));
-  EXPECT_TRUE(files.ok()) << files.status();
-  return *std::move(files);
+  GenerationStart start;
+  start.generation = Generation(generation);
+  return RunFiles::Create(*job, start,
+                          absl::StrCat(testing::TempDir(), "/", run_dir));
 }
 
 // The manifests' thread proves the run's claim, and the one that writes the
 // summary does.
 TEST(RunFilesTest, ProofsOfSeveralThreadsDoNotDisproveEachOther) {
-  const auto files = FilesOf("proofs");
+  const auto files = *FilesOf("proofs");
   const auto prove = [&] {
     for (int i = 0; i < 1000; ++i) {
       const absl::Status proved = files->Prove();
@@ -44,6 +48,28 @@ TEST(RunFilesTest, ProofsOfSeveralThreadsDoNotDisproveEachOther) {
   std::thread other(prove);
   prove();
   other.join();
+}
+
+// Two that recover a run at once.
+TEST(RunFilesTest, OfTwoThatTakeAGenerationOneIsSuperseded) {
+  const auto first = *FilesOf("two", 1);
+  ASSERT_TRUE(FilesOf("two", 2).ok());
+  const auto again = FilesOf("two", 2);
+  EXPECT_TRUE(absl::IsPermissionDenied(again.status())) << again.status();
+  EXPECT_TRUE(absl::IsPermissionDenied(first->Prove()));
+}
+
+// It stood still between finding the run and taking it.
+TEST(RunFilesTest, WhoComesTooLateLeavesTheLaterGenerationsResults) {
+  const auto first = *FilesOf("late", 1);
+  const auto third = *FilesOf("late", 3);
+  const std::string summary =
+      absl::StrCat(testing::TempDir(), "/late/summary.json");
+  std::ofstream(summary) << "{}";
+  const auto second = FilesOf("late", 2);
+  EXPECT_TRUE(absl::IsPermissionDenied(second.status())) << second.status();
+  EXPECT_TRUE(std::filesystem::exists(summary));
+  EXPECT_TRUE(third->Prove().ok());
 }
 
 }  // namespace

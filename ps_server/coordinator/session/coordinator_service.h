@@ -78,6 +78,12 @@ class CoordinatorService final : public CoordinatorEndpoint::Handler {
   // farewell_timeout at most until everybody has heard of it.
   GenerationEnd AwaitEnd();
 
+  // Whether AwaitEnd has something to return.
+  bool over() {
+    absl::MutexLock lock(&mu_);
+    return Over();
+  }
+
   JobState State();
 
   // A frame of a peer in this process has arrived on `connection`, which ends
