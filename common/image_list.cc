@@ -90,7 +90,33 @@ struct Sample {
   std::optional<TarMember> image;
   std::optional<int> label;
   std::string other;  // An image that is none for us.
+  // Members with more than an extension behind the name's first dot, "left.jpg"
+  // and "left.cls", which are no parts of the image; empty: none.
+  std::string dotted_image;
+  std::string dotted_label;
 };
+
+// That all parts of what is named `key` have come, if it is an image.
+absl::Status CheckSample(absl::string_view path, absl::string_view key,
+                         const Sample& sample) {
+  // Whoever names files "photo.2024.1.jpg" means images of their own.
+  if (!sample.dotted_image.empty() &&
+      (!sample.image.has_value() || !sample.dotted_label.empty())) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        path, ": ", Readable(sample.dotted_image),
+        ": expected a name with one dot, as NAME.jpg: in a tar file the name "
+        "of an image ends at its first dot"));
+  }
+  if (!sample.image.has_value() && !sample.other.empty()) {
+    return RefuseOther(absl::StrCat(path, ": ", Readable(sample.other)));
+  }
+  if (!sample.image.has_value() || sample.label.has_value()) {
+    return absl::OkStatus();
+  }
+  return absl::DataLossError(absl::StrCat(
+      path, ": ", Readable(sample.image->name), ": expected ", Readable(key),
+      ".cls, its label, right before or behind it"));
+}
 
 absl::StatusOr<int> ReadLabel(const InputFile& archive,
                               const TarMember& member) {
@@ -238,15 +264,8 @@ absl::Status ImageList::AddArchive(const std::string& path) {
   Sample sample;
   const auto end_sample = [&]() -> absl::Status {
     const Sample ended = std::exchange(sample, {});
-    if (!ended.image.has_value()) {
-      if (ended.other.empty()) return absl::OkStatus();
-      return RefuseOther(absl::StrCat(path, ": ", Readable(ended.other)));
-    }
-    if (!ended.label.has_value()) {
-      return absl::DataLossError(absl::StrCat(
-          path, ": ", Readable(ended.image->name), ": expected ", Readable(key),
-          ".cls, its label, right before or behind it"));
-    }
+    SLUICE_RETURN_IF_ERROR(CheckSample(path, key, ended));
+    if (!ended.image.has_value()) return absl::OkStatus();
     Add(*ended.label, ended.image->name, ended.image->offset,
         ended.image->bytes);
     return absl::OkStatus();
@@ -285,6 +304,10 @@ absl::Status ImageList::AddArchive(const std::string& path) {
             Readable(key), ", this is another"));
       }
       SLUICE_ASSIGN_OR_RETURN(sample.label, ReadLabel(archive, member));
+    } else if (IsJpeg(Extension(kind))) {
+      sample.dotted_image = std::move(member.name);
+    } else if (Extension(kind) == "cls") {
+      sample.dotted_label = std::move(member.name);
     }
     return absl::OkStatus();
   }));

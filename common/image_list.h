@@ -27,8 +27,9 @@ constexpr int64_t kListedImageBytes = 64;
 //     the classes' places in the order of their names
 //   a tar file, or a folder of tar files (WebDataset): NAME.jpg or NAME.jpeg,
 //     then or before it NAME.cls with the label as decimal text; NAME has no
-//     dot behind its last slash. Other members are passed over, and links in
-//     the place of an image or a label refused
+//     dot behind its last slash. Other members beside them, as NAME.left.jpg,
+//     are passed over; links in the place of an image or a label are refused,
+//     and NAME.left.jpg where there is no NAME.jpg, or a NAME.left.cls
 //
 // and names that begin with a dot are passed over.
 //

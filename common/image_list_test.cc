@@ -181,6 +181,18 @@ TEST_F(ImageListTest, WhatIsNoTreeOfImagesIsRefusedByName) {
       HasSubstr("/packed/1.tar.gz: is compressed, expected a plain tar"));
   EXPECT_THAT(Refusal(Tar("none.tar", {{"1.cls", "0"}})),
               HasSubstr("none.tar: has no .jpg or .jpeg member"));
+  const std::string dotted =
+      "./1.b.jpg: expected a name with one dot, as NAME.jpg";
+  EXPECT_THAT(
+      Refusal(Tar(
+          "dotted.tar",
+          {{"0.jpg", ""}, {"0.cls", "0"}, {"1.b.jpg", ""}, {"1.b.cls", "0"}})),
+      HasSubstr("dotted.tar: " + dotted));
+  EXPECT_THAT(
+      Refusal(Tar(
+          "both.tar",
+          {{"1.jpg", ""}, {"1.cls", "0"}, {"1.b.jpg", ""}, {"1.b.cls", "0"}})),
+      HasSubstr("both.tar: " + dotted));
 }
 
 TEST_F(ImageListTest, ALinkInAnArchiveThatStandsForAPartOfASampleIsRefused) {
