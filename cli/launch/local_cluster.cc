@@ -242,6 +242,7 @@ std::vector<PartEnd> LocalCluster::TakeEnded() {
                      .killed = exit->signal != 0,
                      .lost_coordinator = exit->signal == 0 &&
                                          exit->status == kExitCoordinatorLost,
+                     .misused = exit->signal == 0 && exit->status == kExitUsage,
                      .how = HowEnded(child.name, *exit),
                      .process = ProcessName(child.process->pid())});
   }

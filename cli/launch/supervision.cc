@@ -58,13 +58,15 @@ void Supervision::OnLastWord(const std::string& message) {
 }
 
 void Supervision::OnProgress(const RunProgress& progress) {
+  progress_.begun |= progress.begun;
   progress_.version = std::max(progress_.version, progress.version);
   progress_.checkpoint = std::max(progress_.checkpoint, progress.checkpoint);
 }
 
 bool Supervision::MayRestart(const PartEnd& end) const {
   if (Ending()) return false;
-  return end.killed || end.lost_coordinator || end.part == Part::kEvaluator;
+  return end.killed || end.lost_coordinator ||
+         (end.part == Part::kEvaluator && !end.misused);
 }
 
 std::optional<absl::Time> Supervision::CountDeath(const PartEnd& end,
@@ -145,7 +147,12 @@ void Supervision::GiveUp(const PartEnd& end, const std::string& died,
       return;
     case Part::kEvaluator:
       if (!failure_.empty()) return;
-      // The coordinator then ends the run without the final evaluation.
+      // The coordinator begins only when all are there.
+      if (!progress_.begun) {
+        Blame(end, absl::StrCat(died, "; the run does not begin without it"));
+        return EndBy(now + kGrace);
+      }
+      // It then ends the run without the final evaluation.
       Blame(end, absl::StrCat(died, "; the final version is not evaluated"));
       actions->say.push_back(failure_);
       return;

@@ -37,6 +37,8 @@ struct PartEnd {
   bool killed = false;
   // It ended because the coordinator fell silent (kExitCoordinatorLost).
   bool lost_coordinator = false;
+  // Its flags, job or files are wrong (kExitUsage), and will be again.
+  bool misused = false;
   std::string how;           // "exit status 1: no GPU number 4"
   std::string process = {};  // "host:pid"
 };
@@ -50,8 +52,9 @@ struct SuperviseActions {
   bool kill = false;                 // Kill every child that is left.
 };
 
-// How far the run is, as its coordinator says. Both fields only grow.
+// How far the run is, as its coordinator says. All fields only grow.
 struct RunProgress {
+  bool begun = false;  // All were there.
   int64_t version = 0;
   // Generation and version of the newest checkpoint; 0: none yet.
   std::pair<int64_t, int64_t> checkpoint = {};
@@ -67,11 +70,12 @@ struct RunProgress {
 //   worker     started again                     the coordinator decides; the
 //                                                run fails with the last one
 //   member     started again                     its worker waits for it
-//   evaluator  started again                     started again
+//   evaluator  started again                     started again, unless its
+//                                                files are wrong
 //
 // A child that dies more than kRestarts times in a row is not started again.
 // Then the right column holds, and without an evaluator the run ends without
-// its final evaluation.
+// its final evaluation, or at once where it has not begun.
 //
 // Not thread-safe: call from one thread.
 class Supervision {

@@ -223,8 +223,33 @@ TEST(SupervisionTest, AnEvaluatorThatDiesIsStartedAgain) {
   EXPECT_EQ(s.ExitCode(), 0);
 }
 
+// Nothing would ever begin, and the evaluator's pauses are over.
+TEST(SupervisionTest, AnEvaluatorThatKeepsDyingBeforeTheRunBeginsEndsIt) {
+  Supervision s(1);
+  absl::Time now = kStart;
+  for (int i = 0; i < Supervision::kRestarts; ++i) {
+    s.OnEnd(Killed(Part::kEvaluator, "evaluator"), now);
+    now += Supervision::kPause;
+    s.OnTime(now);
+  }
+  s.OnEnd(Killed(Part::kEvaluator, "evaluator"), now);
+  EXPECT_TRUE(s.OnTime(now + Supervision::kGrace).kill);
+  EXPECT_EQ(s.ExitCode(), 1);
+  EXPECT_THAT(s.failure(), HasSubstr("the run does not begin without it"));
+}
+
+TEST(SupervisionTest, AnEvaluatorWhoseFilesAreWrongIsNotStartedAgain) {
+  Supervision s(1);
+  PartEnd end = Badly(Part::kEvaluator, "evaluator");
+  end.misused = true;
+  s.OnEnd(end, kStart);
+  EXPECT_THAT(s.OnTime(kStart + Supervision::kPause).restart, IsEmpty());
+  EXPECT_TRUE(s.OnTime(kStart + Supervision::kGrace).kill);
+}
+
 TEST(SupervisionTest, AnEvaluatorThatKeepsDyingFailsTheRunAtItsEnd) {
   Supervision s(1);
+  s.OnProgress({.begun = true});
   absl::Time now = kStart;
   for (int i = 0; i < Supervision::kRestarts; ++i) {
     s.OnEnd(Killed(Part::kEvaluator, "evaluator"), now);

@@ -148,6 +148,7 @@ class TrainRun {
     ReportDeaths();
     view_.Show(*status, clock_->Now());
     RunProgress progress;
+    progress.begun = status->phase() != "starting";
     progress.version = status->version();
     if (status->checkpoint().has_newest_version()) {
       progress.checkpoint = {status->generation(),

@@ -5,6 +5,7 @@ names it and what was expected."""
 import gzip
 import pathlib
 import resource
+import shutil
 import signal
 import subprocess
 import time
@@ -13,6 +14,7 @@ import unittest
 import cluster
 import faulty_disk
 import harness
+import tls_run
 
 DATA = pathlib.Path("/usr/share/datasets/fashion-mnist")
 
@@ -230,6 +232,18 @@ class BadSurroundingsTest(unittest.TestCase):
                           "it again", output)
             self.assertIsNotNone(run.summary["weights_sha256"])
             self.assertTrue((run.dir / "weights.safetensors").exists())
+
+    def test_a_run_does_not_wait_for_an_evaluator_that_cannot_start(self):
+        certs = tls_run.certs(harness.scratch() / "certs")
+        others = tls_run.certs(harness.scratch() / "others")
+        shutil.copy(others / "evaluator/tls.key", certs / "evaluator/tls.key")
+        began = time.monotonic()
+        result = harness.Run(self.linear(), f"--tls={certs}").result
+        self.assertLess(time.monotonic() - began, 60)  # Of 300 s.
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("the run failed: evaluator: exit status 2; the run does "
+                      "not begin without it", result.stderr)
+        self.assertNotIn("starting it again", result.stderr)
 
     def test_a_shortage_is_waited_out_and_then_fails_naming_the_missing(self):
         with self.endless("sync.policy=K_SYNC", "sync.k=2",
