@@ -42,9 +42,14 @@ constexpr absl::Duration kPollEvery = absl::Milliseconds(500);
 // Until the lead listens: a longer pause would delay the start of the others.
 constexpr absl::Duration kStartPollEvery = absl::Milliseconds(20);
 
-// The lead listens before it reads anything large, so within a fraction of a
-// second. A machine that swaps may need far longer.
-constexpr absl::Duration kLeadPatience = absl::Seconds(30);
+// The lead says where it listens when the run is its own. One that goes on with
+// a run has read its checkpoint by then, from a disk that may be slow or away:
+// that, and how long it is waited for, is said after a while.
+constexpr absl::Duration kSayLeadIsAwaitedAfter = absl::Seconds(5);
+
+absl::Duration LeadPatience(const proto::Limits& limits) {
+  return absl::Seconds(limits.start_timeout_s() + limits.storage_timeout_s());
+}
 
 // Whether a run that is to stop must be asked again.
 bool IsGoingOn(const std::string& phase) {
@@ -55,10 +60,12 @@ bool IsGoingOn(const std::string& phase) {
 // waits for signals, polls the coordinator, and does what Supervision says.
 class TrainRun {
  public:
-  TrainRun(ClusterPlan plan, const TransportSecurity& security, int columns,
-           Clock* clock, std::ostream& out)
+  TrainRun(ClusterPlan plan, const proto::Limits& limits,
+           const TransportSecurity& security, int columns, Clock* clock,
+           std::ostream& out)
       : clock_(clock),
         begun_(clock->Now()),
+        lead_patience_(LeadPatience(limits)),
         run_dir_(plan.run_dir),
         security_(security),
         supervision_(plan.max_workers),
@@ -124,15 +131,26 @@ class TrainRun {
   void StartOthersOnceTheLeadListens() {
     const LeadAddress lead = cluster_.ReadLeadAddress();
     if (stopping_ || cluster_.Empty()) return;
-    if (lead.host_port.empty()) {
-      if (clock_->Now() < begun_ + kLeadPatience) return;
-      return StartFailed(absl::DeadlineExceededError(absl::StrCat(
-          "ps_server-0 has not said within ",
-          absl::FormatDuration(kLeadPatience), " where it listens")));
-    }
+    if (lead.host_port.empty()) return AwaitLead();
     const absl::Status started = cluster_.StartOthers(lead.host_port);
     if (!started.ok()) return StartFailed(started);
     watch_.emplace(lead, security_.ToLead());
+  }
+
+  void AwaitLead() {
+    const std::string patience =
+        absl::StrCat(absl::FormatDuration(lead_patience_),
+                     " (limits.start_timeout_s and limits.storage_timeout_s)");
+    const absl::Duration waited = clock_->Now() - begun_;
+    if (waited >= lead_patience_) {
+      return StartFailed(absl::DeadlineExceededError(absl::StrCat(
+          "ps_server-0 has not said within ", patience, " where it listens")));
+    }
+    if (waited < kSayLeadIsAwaitedAfter || lead_awaited_) return;
+    lead_awaited_ = true;
+    view_.Say(absl::StrCat(
+        "starting: ps_server-0 has not said yet where it listens; it may take ",
+        patience));
   }
 
   void AskForFailure() {
@@ -194,6 +212,7 @@ class TrainRun {
   // Constant after construction.
   Clock* const clock_;
   const absl::Time begun_;
+  const absl::Duration lead_patience_;
   const std::string run_dir_;
   const TransportSecurity security_;
 
@@ -204,6 +223,7 @@ class TrainRun {
   LocalCluster cluster_;
   std::optional<CoordinatorWatch> watch_;  // Once the lead listens.
   bool stopping_ = false;
+  bool lead_awaited_ = false;  // And that was said.
 };
 
 void Report(const TrainRun& run, const std::string& run_dir,
@@ -376,7 +396,7 @@ int RunTraining(ResolvedJob job, const TrainOptions& options, Clock* clock,
        .evaluator_command = EvaluatorHasModelProcess(job.job)
                                 ? options.command
                                 : std::vector<std::string>()},
-      *security, options.columns, clock, out);
+      job.job.limits(), *security, options.columns, clock, out);
   run.Run();
   Report(run, run_dir, options, out, err);
   return run.supervision().ExitCode();

@@ -131,6 +131,19 @@ class StorageTest(unittest.TestCase):
                 self.await_restored(run)
                 self.went_on_from(run, version)
 
+    def test_a_lead_may_take_as_long_to_listen_as_the_job_says(self):
+        with self.disk.faults(
+                f"in --shard=0 stall write {os.environ['TEST_TMPDIR']}"), \
+                self.start("limits.start_timeout_s=4",
+                           "limits.storage_timeout_s=2") as run:
+            output = run.end()
+        self.assertEqual(run.process.returncode, 1, output)
+        limit = "6s (limits.start_timeout_s and limits.storage_timeout_s)"
+        self.assertIn("starting: ps_server-0 has not said yet where it "
+                      f"listens; it may take {limit}", output)
+        self.assertIn("the run failed: ps_server-0 has not said within "
+                      f"{limit} where it listens", output)
+
     def test_a_lead_that_is_killed_before_it_has_a_log_begins_the_run(self):
         with contextlib.ExitStack() as stack:
             stack.enter_context(self.disk.faults(
