@@ -21,6 +21,7 @@
 #include "cli/report/run_result.h"
 #include "common/atomic_file.h"
 #include "common/clock.h"
+#include "common/file_operations.h"
 #include "common/named_thread.h"
 #include "common/resolved_job.h"
 #include "common/status_macros.h"
@@ -42,16 +43,16 @@ struct AdviseFlags {
   bool json = false;
 };
 
-// Writes the files of the advice, and replaces older ones.
+// Writes the files of the advice, and replaces older ones. After an error there
+// is no job of an older one.
 absl::Status WriteFiles(const ResolvedJob& job, const AdviseFlags& flags,
                         const AdviceReport& report) {
+  const std::string advised = report.out + "/job.textproto";
+  SLUICE_RETURN_IF_ERROR(FileOperations::Real()->Remove(advised));
   std::ostringstream json;
   PrintAdvice(job, report, /*json=*/true, json);
   SLUICE_RETURN_IF_ERROR(
       WriteFileAtomically(report.out + "/advice.json", {json.str()}));
-  const std::string advised = report.out + "/job.textproto";
-  std::error_code error;
-  std::filesystem::remove(advised, error);
   if (const auto best = report.advice.Recommended(); best.has_value()) {
     SLUICE_ASSIGN_OR_RETURN(
         const ResolvedJob recommended,
@@ -59,6 +60,11 @@ absl::Status WriteFiles(const ResolvedJob& job, const AdviseFlags& flags,
     SLUICE_RETURN_IF_ERROR(
         WriteFileAtomically(advised, {FormatJob(recommended.job)}));
   }
+  return absl::OkStatus();
+}
+
+absl::Status DrawPicture(const ResolvedJob& job, const AdviseFlags& flags,
+                         const AdviceReport& report) {
   const std::optional<Figure> figure = AdviceFigure(job, report);
   return figure.has_value() ? Draw(*figure, report.out, flags.gnuplot)
                             : absl::OkStatus();
@@ -185,9 +191,14 @@ int RunAdvise(AdviseFlags* flags) {
   report.budget = absl::Seconds(flags->budget_seconds);
   report.out = flags->out;
   PrintAdvice(*job, report, flags->json, std::cout);
-  // The advice is good even if its picture cannot be drawn.
   const absl::Status written = WriteFiles(*job, *flags, report);
-  if (!written.ok()) std::cerr << written.message() << "\n";
+  if (!written.ok()) {
+    std::cerr << written.message() << "\n";
+    return 1;
+  }
+  // The advice is good even if its picture cannot be drawn.
+  const absl::Status drawn = DrawPicture(*job, *flags, report);
+  if (!drawn.ok()) std::cerr << drawn.message() << "\n";
   return report.advice.Recommended().has_value() ? 0 : 1;
 }
 

@@ -68,8 +68,11 @@ std::string FormatProgress(const proto::JobStatus& status) {
   if (status.epochs_total() > 0) {
     absl::StrAppendFormat(&line, "/%g", status.epochs_total());
   }
-  absl::StrAppendFormat(&line, "  version %d  loss %.4g", status.version(),
-                        status.loss());
+  absl::StrAppendFormat(&line, "  version %d", status.version());
+  // There is none before the first update.
+  if (status.version() > 0 || std::isfinite(status.loss())) {
+    absl::StrAppendFormat(&line, "  loss %.4g", status.loss());
+  }
   if (status.has_test_accuracy()) {
     absl::StrAppendFormat(&line, "  test %.4f", status.test_accuracy());
   } else if (status.has_test_loss()) {

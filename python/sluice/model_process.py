@@ -357,6 +357,7 @@ class Worker:
         # before tasks(). A worker whose program has another one is refused.
         self.own_input = ""
         self._task = None
+        self._pid = os.getpid()
         self._link = None
         self._print = sys.excepthook
         sys.excepthook = self._on_exception
@@ -406,7 +407,8 @@ class Worker:
 
     def _on_exception(self, kind, error, trace):
         self._print(kind, error, trace)
-        if self._link is None:
+        # A child that the program has forked is not the program.
+        if self._link is None or os.getpid() != self._pid:
             return
         number = 0 if self._task is None else self._task.number
         text = traceback.format_exception_only(kind, error)[-1].strip()

@@ -125,6 +125,17 @@ class AdviseTest(unittest.TestCase):
             self.assertEqual("the longest times are missing" in result.stderr,
                              said, policy)
 
+    def test_advice_that_cannot_be_written_leaves_no_older_job(self):
+        out = harness.scratch() / "advice"
+        (out / "advice.json" / "in the way").mkdir(parents=True)
+        (out / "job.textproto").write_text("of last week")
+        result = harness.tool("advise", harness.write_job(JOB), *TARGET,
+                              "--set", CONSTANT, "--policies", "SYNC",
+                              "--out", out)
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertIn("advice.json", result.stderr)
+        self.assertFalse((out / "job.textproto").exists())
+
     def test_a_budget_that_is_used_up_leaves_what_was_not_tried(self):
         _, advice = advise(harness.write_job(JOB), *TARGET, "--set", CONSTANT,
                            "--budget", "0.001", status=1)

@@ -246,6 +246,12 @@ class ModelProcessTest(unittest.TestCase):
         self.assertIn("failed before it was ready: FileNotFoundError: no "
                       "training data in /data", run.logs())
 
+    def test_a_child_that_fails_is_not_the_program(self):
+        run = harness.train(write_job(), "--workers=1", "--", PROGRAM, "fork")
+        self.assertIn("RuntimeError: only the helper has failed", run.logs())
+        self.assertNotIn("event=life_over", run.logs())
+        self.assertEqual(weights_sha256(run), self.train("--workers=1"))
+
     def test_a_command_and_a_model_process_belong_together(self):
         without = harness.Run(write_job())
         self.assertEqual(without.result.returncode, 2)

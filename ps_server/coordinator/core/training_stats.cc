@@ -67,9 +67,7 @@ TrainingStats::Totals TrainingStats::TotalsOfUpdate() const {
 }
 
 double TrainingStats::loss() const {
-  if (totals_.updates == 0 && counters().losses_not_finite > 0) {
-    return std::numeric_limits<double>::quiet_NaN();
-  }
+  if (totals_.updates == 0) return std::numeric_limits<double>::quiet_NaN();
   return totals_.loss;
 }
 

@@ -3,8 +3,8 @@
 #include <utility>
 #include <variant>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/status_macros.h"
 
 namespace sluice {
 namespace {
@@ -17,16 +17,10 @@ constexpr size_t kBytes = 4096;
 
 absl::StatusOr<std::unique_ptr<ComputeTimesWriter>> ComputeTimesWriter::Create(
     const std::string& path) {
-  std::ofstream out(path, std::ios::app);
-  if (!out) {
-    return absl::UnavailableError(absl::StrCat(path, ": cannot be created"));
-  }
+  SLUICE_ASSIGN_OR_RETURN(AppendedFile file, AppendedFile::Open(path));
   return std::unique_ptr<ComputeTimesWriter>(
-      new ComputeTimesWriter(path, std::move(out)));
+      new ComputeTimesWriter(std::move(file)));
 }
-
-ComputeTimesWriter::ComputeTimesWriter(std::string path, std::ofstream out)
-    : path_(std::move(path)), out_(std::move(out)) {}
 
 absl::Status ComputeTimesWriter::Record(const Actions& actions,
                                         double seconds) {
@@ -46,10 +40,7 @@ absl::Status ComputeTimesWriter::Record(const Actions& actions,
 
 absl::Status ComputeTimesWriter::Flush() {
   if (lines_.empty()) return absl::OkStatus();
-  out_.clear();
-  out_ << std::exchange(lines_, "") << std::flush;
-  if (out_) return absl::OkStatus();
-  return absl::UnavailableError(absl::StrCat(path_, ": cannot be written"));
+  return file_.Append(std::exchange(lines_, ""));
 }
 
 }  // namespace sluice

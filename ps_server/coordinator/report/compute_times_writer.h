@@ -1,12 +1,13 @@
 #ifndef SLUICE_PS_SERVER_COORDINATOR_REPORT_COMPUTE_TIMES_WRITER_H_
 #define SLUICE_PS_SERVER_COORDINATOR_REPORT_COMPUTE_TIMES_WRITER_H_
 
-#include <fstream>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/appended_file.h"
 #include "ps_server/decisions/events.h"
 
 namespace sluice {
@@ -15,8 +16,8 @@ namespace sluice {
 // one line for each gradient that was delivered, its milliseconds and its
 // worker.
 //
-// Lines reach the file whole, some at a time: a reader, or the death of this
-// process, never finds half a number.
+// Lines reach the file whole, some at a time: a reader, the death of this
+// process or a full disk never finds, or leaves, half a number.
 //
 // Thread-compatible.
 class ComputeTimesWriter {
@@ -28,16 +29,16 @@ class ComputeTimesWriter {
 
   // Adds what `actions` ask to be recorded, as of `seconds` since the
   // coordinator started; a second later at the latest a call writes it. After
-  // an error (kUnavailable, names the file) later lines are tried again.
+  // an error (kUnavailable, names the file) those lines are lost, and later
+  // ones are tried.
   absl::Status Record(const Actions& actions, double seconds);
   // Writes what is left. Errors as Record's.
   absl::Status Flush();
 
  private:
-  ComputeTimesWriter(std::string path, std::ofstream out);
+  explicit ComputeTimesWriter(AppendedFile file) : file_(std::move(file)) {}
 
-  const std::string path_;
-  std::ofstream out_;
+  AppendedFile file_;
   std::string lines_;  // Not yet written.
   double written_at_ = 0;
 };

@@ -1,12 +1,11 @@
 #include "ps_server/coordinator/report/metrics_writer.h"
 
 #include <cstdint>
-#include <filesystem>
-#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
 #include "nlohmann/json.hpp"
 #include "ps_server/coordinator/report/job_state_json.h"
 
@@ -47,27 +46,12 @@ std::string MetricsLine(const JobState& state, const Rates& rates,
 
 absl::StatusOr<std::unique_ptr<MetricsWriter>> MetricsWriter::Create(
     const std::string& path) {
-  std::ofstream out(path, std::ios::app);
-  if (!out) {
-    return absl::UnavailableError(absl::StrCat(path, ": cannot be created"));
-  }
-  return std::unique_ptr<MetricsWriter>(
-      new MetricsWriter(path, std::move(out)));
+  SLUICE_ASSIGN_OR_RETURN(AppendedFile file, AppendedFile::Open(path));
+  return std::unique_ptr<MetricsWriter>(new MetricsWriter(std::move(file)));
 }
 
-MetricsWriter::MetricsWriter(std::string path, std::ofstream out)
-    : path_(std::move(path)), out_(std::move(out)) {}
-
 absl::Status MetricsWriter::Write(const std::string& line) {
-  std::error_code ignored;
-  const auto size = std::filesystem::file_size(path_, ignored);
-  out_ << line << std::endl;
-  if (out_) return absl::OkStatus();
-  // What has been written of the line must not stay before the next one.
-  out_.close();
-  std::filesystem::resize_file(path_, size, ignored);
-  out_.open(path_, std::ios::app);
-  return absl::UnavailableError(absl::StrCat(path_, ": cannot be written"));
+  return file_.Append(absl::StrCat(line, "\n"));
 }
 
 }  // namespace sluice

@@ -1,13 +1,14 @@
 #ifndef SLUICE_PS_SERVER_COORDINATOR_REPORT_METRICS_WRITER_H_
 #define SLUICE_PS_SERVER_COORDINATOR_REPORT_METRICS_WRITER_H_
 
-#include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/appended_file.h"
 #include "ps_server/coordinator/core/job_state.h"
 #include "ps_server/coordinator/report/rate_meter.h"
 #include "ps_server/decisions/events.h"
@@ -34,10 +35,9 @@ class MetricsWriter {
   absl::Status Write(const std::string& line);
 
  private:
-  MetricsWriter(std::string path, std::ofstream out);
+  explicit MetricsWriter(AppendedFile file) : file_(std::move(file)) {}
 
-  const std::string path_;
-  std::ofstream out_;
+  AppendedFile file_;
 };
 
 }  // namespace sluice

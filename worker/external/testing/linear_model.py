@@ -5,9 +5,11 @@ y = w x + b with F features, fitted to samples that are a function of their
 index; linear_model.cc computes the same, to the same bits. Sums are those of
 Python's floats (double), in order. Test samples are those from number 10^6 on;
 the accuracy is the share of them that are off by less than 1. With the argument
-`log` it logs the bias, of each task and evaluation.
+`log` it logs the bias, of each task and evaluation; with `fork` each task has a
+helper, a child that fails.
 """
 
+import os
 import pathlib
 import sys
 
@@ -38,6 +40,15 @@ def log_bias(asked):
         asked.log({"bias": asked.weights[-1]})
 
 
+def fork_a_helper():
+    if "fork" not in sys.argv[1:]:
+        return
+    child = os.fork()
+    if child == 0:
+        raise RuntimeError("only the helper has failed")
+    os.waitpid(child, 0)
+
+
 def measure(evaluation):
     """The loss and the accuracy."""
     weights = list(evaluation.weights)
@@ -57,6 +68,7 @@ def prepare(description):
     features = description.parameters - 1
 
     def compute(task):
+        fork_a_helper()
         weights = list(task.weights)
         total = [0.0] * (features + 1)
         loss = 0.0
