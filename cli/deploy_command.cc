@@ -13,9 +13,12 @@
 #include "cli/commands.h"
 #include "cli/deploy/kubernetes_manifests.h"
 #include "cli/job_flags.h"
+#include "common/clock.h"
 #include "common/model_command.h"
 #include "common/status_macros.h"
 #include "common/tls/identity.h"
+#include "common/tls/tls_files.h"
+#include "common/tls/tls_flags.h"
 
 namespace sluice {
 namespace {
@@ -37,12 +40,18 @@ absl::StatusOr<std::string> Contents(const std::filesystem::path& path) {
   return absl::NotFoundError(absl::StrCat(path.string(), ": cannot be read"));
 }
 
-// The files of every role that has pods, from a folder of `sluice certs`.
-absl::Status ReadCertificates(const std::string& folder,
+// The files of every role that has pods, from a folder of `sluice certs` for
+// `job`, as the pods would check them.
+absl::Status ReadCertificates(const std::string& folder, const std::string& job,
                               KubernetesOptions* options) {
   for (const TlsRole role : kTlsRoles) {
     if (role == TlsRole::kOperator) continue;
     const std::string name(TlsRoleName(role));
+    TlsFlags flags;
+    flags.folder = (std::filesystem::path(folder) / name).string();
+    SLUICE_ASSIGN_OR_RETURN(const auto files, FilesOf(flags));
+    SLUICE_RETURN_IF_ERROR(
+        CheckOwnFiles(*files, job, role, Clock::Real()->Now()).status());
     for (const char* file : {"ca.crt", "ca.crl", "tls.crt", "tls.key"}) {
       SLUICE_ASSIGN_OR_RETURN(
           options->certificates[name][file],
@@ -89,7 +98,8 @@ absl::Status PrintManifests(DeployFlags flags) {
   if (flags.pods) options.holder = PodHolder::kPods;
   if (flags.jobset) options.holder = PodHolder::kJobSet;
   if (!flags.tls.empty()) {
-    SLUICE_RETURN_IF_ERROR(ReadCertificates(flags.tls, &options));
+    SLUICE_RETURN_IF_ERROR(
+        ReadCertificates(flags.tls, job.job.name(), &options));
   }
   SLUICE_ASSIGN_OR_RETURN(const std::vector<nlohmann::ordered_json> objects,
                           KubernetesManifests(job, options));

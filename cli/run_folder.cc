@@ -1,6 +1,10 @@
 #include "cli/run_folder.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -67,6 +71,17 @@ LeadAddress LeadAddressOf(const std::string& run_dir) {
     if (words[0] == "run") address.run_id = words[1];
   }
   return address;
+}
+
+absl::Status CheckMayRead(const std::string& folder) {
+  if (faccessat(AT_FDCWD, folder.c_str(), R_OK | X_OK, AT_EACCESS) == 0 ||
+      errno != EACCES) {
+    return absl::OkStatus();
+  }
+  return absl::PermissionDeniedError(
+      absl::StrCat(folder,
+                   ": may not be read by this user: run folders are their "
+                   "owner's, unless the job's output.mode says otherwise"));
 }
 
 std::optional<std::string> TextOfFile(const std::string& path, int64_t offset) {

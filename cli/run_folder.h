@@ -27,6 +27,10 @@ struct LeadAddress {
 // From the file `addresses` of the run's folder.
 LeadAddress LeadAddressOf(const std::string& run_dir);
 
+// kPermissionDenied names `folder`, if it is one that this user may not read:
+// that of a run is its owner's, unless output.mode says otherwise.
+absl::Status CheckMayRead(const std::string& folder);
+
 // A file from byte `offset` on; nullopt when it cannot be read or is no file.
 std::optional<std::string> TextOfFile(const std::string& path,
                                       int64_t offset = 0);

@@ -115,6 +115,10 @@ bool IsRunFolder(const std::string& folder) {
 
 int ShowUi(const UiFlags& flags) {
   SignalWait signals;  // Before gRPC starts its threads.
+  if (const absl::Status may = CheckMayRead(flags.run); !may.ok()) {
+    std::cerr << may.message() << "\n";
+    return 2;
+  }
   if (!IsRunFolder(flags.run)) {
     std::cerr << flags.run
               << ": is not the folder of a run, which has a job.textproto, "

@@ -6,6 +6,7 @@
 #include "common/delay_model.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <fstream>
 #include <numeric>
@@ -57,7 +58,10 @@ double MeanOf(const std::vector<double>& seconds) {
 absl::Status DelayModel::ReadTrace() {
   const std::string& path = delay_.trace().path();
   std::ifstream file(path);
-  if (!file) return absl::NotFoundError(absl::StrCat(path, ": no such file"));
+  if (!file) {
+    return absl::NotFoundError(absl::StrCat(
+        path, ": ", errno == EACCES ? "Permission denied" : "no such file"));
+  }
   worker_traces_.resize(workers_);
   std::string text;
   for (int64_t number = 1; std::getline(file, text); ++number) {

@@ -14,6 +14,7 @@
 #include <google/protobuf/text_format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <fstream>
 #include <utility>
 
@@ -35,7 +36,10 @@ constexpr int64_t kMostJobBytes = int64_t{1} << 24;
 
 absl::StatusOr<std::string> ReadText(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  if (!file) return absl::NotFoundError(absl::StrCat(path, ": no such file"));
+  if (!file) {
+    return absl::NotFoundError(absl::StrCat(
+        path, ": ", errno == EACCES ? "Permission denied" : "no such file"));
+  }
   std::string text(kMostJobBytes + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (file.bad() || (!file.eof() && file.gcount() == 0)) {

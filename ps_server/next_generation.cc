@@ -66,6 +66,7 @@ GenerationStart BeginGeneration(const std::optional<Resumption>& resumption,
   core->generation = resumption->generation;
   core->resume = resumption->point;
   core->instruction_set = resumption->instruction_set;
+  core->inputs = resumption->inputs;
   for (const CheckpointId& id : resumption->there) {
     core->earlier_checkpoints.there.emplace_back(id.generation, id.version);
   }
@@ -81,7 +82,8 @@ GenerationStart BeginGeneration(const std::optional<Resumption>& resumption,
           .tasks = resumption->tasks,
           .updates_lost = resumption->updates_lost,
           .reason = recovery.reason,
-          .instruction_set = resumption->instruction_set};
+          .instruction_set = resumption->instruction_set,
+          .inputs = resumption->inputs};
 }
 
 }  // namespace sluice

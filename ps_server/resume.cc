@@ -274,6 +274,7 @@ Resumption GoOnFrom(Past past) {
   resumption.damaged = std::move(past.newest.damaged);
   resumption.run_id = past.sums.run_id;
   resumption.instruction_set = past.sums.instruction_set;
+  resumption.inputs = past.sums.inputs;
   resumption.tasks = past.sums.tasks;
   ResumePoint& point = past.point;
   resumption.generation =

@@ -1,6 +1,7 @@
 #ifndef SLUICE_PS_SERVER_RESUME_H_
 #define SLUICE_PS_SERVER_RESUME_H_
 
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -38,6 +39,8 @@ struct Resumption {
   std::string run_id;
   // What it has agreed to compute with; unspecified: nothing yet.
   proto::InstructionSet instruction_set = proto::INSTRUCTION_SET_UNSPECIFIED;
+  // What it began with (LogInputs); empty: not known.
+  std::map<std::string, std::string> inputs = {};
 };
 
 // What whoever looks already knows of the run; what is found must fit it.

@@ -158,6 +158,7 @@ absl::StatusOr<ReplayPlan> PlanReplay(const CommitLog& log,
       case proto::LogRecord::kHeader:
       case proto::LogRecord::kEnd:
       case proto::LogRecord::kInstructionSet:
+      case proto::LogRecord::kInputs:
       case proto::LogRecord::KIND_NOT_SET:
         break;
     }

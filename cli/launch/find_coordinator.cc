@@ -4,12 +4,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "cli/run_folder.h"
+#include "common/status_macros.h"
 #include "common/tls/transport_security.h"
 
 namespace sluice {
 
 absl::StatusOr<std::unique_ptr<CoordinatorWatch>> FindCoordinator(
     const std::string& run, const TlsFlags& tls) {
+  SLUICE_RETURN_IF_ERROR(CheckMayRead(run));
   LeadAddress address = {.host_port = run};
   std::error_code error;
   if (std::filesystem::is_directory(run, error)) {

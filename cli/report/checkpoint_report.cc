@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "cli/run_folder.h"
 #include "common/counter_table.h"
 #include "common/safetensors.h"
 #include "common/status_macros.h"
@@ -48,6 +49,7 @@ std::string Place(const Checkpoint& checkpoint, int i) {
 
 absl::StatusOr<Checkpoint> FindCheckpoint(
     const std::string& path, std::vector<std::string>* passed_over) {
+  SLUICE_RETURN_IF_ERROR(CheckMayRead(path));
   const auto has = [&path](const char* name) {
     std::error_code error;
     return std::filesystem::exists(absl::StrCat(path, "/", name), error);

@@ -195,6 +195,8 @@ absl::Status RevokeCertificate(const std::string& folder,
   SLUICE_ASSIGN_OR_RETURN(const std::string text, ReadSmallFile(certificate));
   SLUICE_ASSIGN_OR_RETURN(const auto all,
                           CertificatesFromPem(certificate, text));
+  // Not the CA's: whoever trusts that does not look for it in its own list.
+  SLUICE_RETURN_IF_ERROR(IdentityOf(certificate, all[0].get()).status());
   const absl::Status revoked =
       from.authority.Revoke(all[0].get(), now, from.revoked.get());
   if (!revoked.ok()) {

@@ -378,6 +378,13 @@ proto::LogRecord RecordToProto(const RecordInstructionSet& record) {
   return out;
 }
 
+proto::LogRecord RecordToProto(const RecordInputs& record) {
+  proto::LogRecord out;
+  out.mutable_inputs()->mutable_inputs()->insert(record.inputs.begin(),
+                                                 record.inputs.end());
+  return out;
+}
+
 std::optional<Version> StoredIn(const Actions& actions) {
   std::optional<Version> version;
   for (const Action& action : actions) {
@@ -403,6 +410,8 @@ std::vector<proto::LogRecord> RecordsOf(const Actions& actions,
       records.push_back(RecordToProto(*digests));
     } else if (const auto* set = std::get_if<RecordInstructionSet>(&action)) {
       records.push_back(RecordToProto(*set));
+    } else if (const auto* inputs = std::get_if<RecordInputs>(&action)) {
+      records.push_back(RecordToProto(*inputs));
     } else {
       continue;
     }

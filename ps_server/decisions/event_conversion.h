@@ -55,6 +55,7 @@ proto::LogRecord RecordToProto(const RecordEnd& record);
 proto::LogRecord RecordToProto(const RecordCommit& record);
 proto::LogRecord RecordToProto(const RecordDigests& record);
 proto::LogRecord RecordToProto(const RecordInstructionSet& record);
+proto::LogRecord RecordToProto(const RecordInputs& record);
 // The version whose checkpoint `actions` decide; nullopt: of none. The commit
 // log's next file begins behind them.
 std::optional<Version> StoredIn(const Actions& actions);

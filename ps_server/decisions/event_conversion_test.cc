@@ -284,6 +284,12 @@ TEST(EventConversionTest, WhatTheRunComputesWithIsRecorded) {
   EXPECT_EQ(records[0].seconds(), 2.5);
 }
 
+TEST(EventConversionTest, WhatTheRunBeganWithIsRecorded) {
+  ExpectWhole(RecordToProto(RecordInputs{{{"training data", "a"}}}),
+              "inputs { inputs { key: 'training data' value: 'a' } }",
+              {"seconds"});
+}
+
 TEST(EventConversionTest, DigestsAreRecordedAsTheShardSentThem) {
   proto::Executed executed;
   executed.set_version(100);

@@ -2,6 +2,7 @@
 #define SLUICE_PS_SERVER_DECISIONS_EVENTS_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -170,6 +171,10 @@ struct RecordDigests {
 struct RecordInstructionSet {
   proto::InstructionSet agreed = proto::INSTRUCTION_SET_UNSPECIFIED;
 };
+// What its processes had found when the run began: InputAgreement::Agreed.
+struct RecordInputs {
+  std::map<std::string, std::string> inputs;
+};
 // What computing one mini-batch took the worker of a gradient that it has
 // delivered, the job's delay included; with local steps, the mean over them.
 struct RecordComputeTime {
@@ -229,9 +234,9 @@ struct EndGeneration {
 using Action =
     std::variant<SendTask, SendCancel, SendVerdict, SendDecision, SendEvaluate,
                  RecordTask, RecordEnd, RecordCommit, RecordDigests,
-                 RecordInstructionSet, RecordComputeTime, RecordEvaluation,
-                 StoreManifest, RemoveStored, Announce, EndSession, FinishRun,
-                 EndGeneration>;
+                 RecordInstructionSet, RecordInputs, RecordComputeTime,
+                 RecordEvaluation, StoreManifest, RemoveStored, Announce,
+                 EndSession, FinishRun, EndGeneration>;
 using Actions = std::vector<Action>;
 
 }  // namespace sluice

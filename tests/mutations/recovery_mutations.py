@@ -29,6 +29,14 @@ MUTATIONS = [
            COORDINATOR + "log/run_claim.cc",
            "  if (!absl::IsNotFound(back)) return back;",
            "  return absl::OkStatus();"),
+    change("who comes too late with its claim is told so", "it claims the run",
+           COORDINATOR + "log/run_claim.cc",
+           "  if (!taken.empty() && taken.back() > generation) {",
+           "  if (false) {"),
+    change("a run that another process has taken on is left to it",
+           "it is taken back", "ps_server/resume.cc",
+           "  if (known.generation > Generation(0) && "
+           "newest > known.generation) {", "  if (false) {"),
     change("who takes a generation ends the earlier claims", "it does not",
            COORDINATOR + "log/run_claim.cc",
            "  SLUICE_RETURN_IF_ERROR(EndClaim(path, files));", ""),
@@ -235,7 +243,7 @@ RECOVERY = Core(
             "tensor_digests", "weight_store")] + [
         "common/" + p + ".cc" for p in (
             "any_number", "logged_values", "tensor_groups",
-            "atomic_file", "await_for", "batch_grid", "cifar_file", "clock",
+            "appended_file", "atomic_file", "await_for", "batch_grid", "cifar_file", "clock",
             "data_shape", "data_validation", "delay_model",
             "delay_validation", "external_validation",
             "file_mode", "file_operations", "grant", "group", "host_port", "idx_file", "image_list",

@@ -3,6 +3,7 @@
 names it and what was expected."""
 
 import gzip
+import os
 import pathlib
 import resource
 import shutil
@@ -232,6 +233,25 @@ class BadSurroundingsTest(unittest.TestCase):
                           "it again", output)
             self.assertIsNotNone(run.summary["weights_sha256"])
             self.assertTrue((run.dir / "weights.safetensors").exists())
+
+    def test_a_run_that_this_user_may_not_read_is_said_to_be_one(self):
+        run = harness.train(self.linear())
+        run.dir.chmod(0)
+        # Root may read all, unless it has given that up.
+        as_user = [] if os.geteuid() else [
+            "setpriv", "--bounding-set=-dac_override,-dac_read_search"]
+        for command, status, said in (
+                ("status", 2, "may not be read by this user"),
+                ("ui", 2, "may not be read by this user"),
+                ("inspect", 1, "may not be read by this user"),
+                ("goodput", 1, "Permission denied"),
+                ("ledger", 1, "job.textproto: Permission denied"),
+                ("check", 2, "job.textproto: Permission denied")):
+            with self.subTest(command=command):
+                path = run.dir / ("job.textproto" if command == "check" else "")
+                self.assertIn(said, self.refused(
+                    *as_user, harness.TOOL, command, path, status=status))
+        run.dir.chmod(0o700)
 
     def test_a_run_does_not_wait_for_an_evaluator_that_cannot_start(self):
         certs = tls_run.certs(harness.scratch() / "certs")

@@ -43,7 +43,8 @@ class CertsTest(unittest.TestCase):
                 status, said = verified(folder / role, "sslclient")
                 self.assertEqual(status, 0, said)
                 status, said = verified(folder / role, "sslserver")
-                self.assertEqual(status == 0, role in ("lead", "shard"), said)
+                self.assertEqual(status == 0,
+                                 role in ("lead", "shard", "worker"), said)
                 _, text = openssl("x509", "-noout", "-text", "-in",
                                   folder / role / "tls.crt")
                 self.assertIn(f"URI:spiffe://sluice/linear/{role}", text)

@@ -221,6 +221,27 @@ class DataTest(unittest.TestCase):
             self.assertEqual(status, 0, log)
 
 
+    def test_a_run_is_not_resumed_with_other_data(self):
+        folder = harness.scratch()
+        write_images(folder)
+        job = harness.write_job(IMAGES_JOB.replace(
+            'images: "', f'images: "{folder}/').replace(
+            'labels: "', f'labels: "{folder}/') +
+            "checkpoint { every_updates: 5 }")
+        run = harness.train(job)
+        write_images(folder, changed=7199)
+        more = ["--resume", run.dir, *harness.sets(["stop.updates=20"])]
+        refused = harness.tool("train", job, *more)
+        self.assertEqual(refused.returncode, 1, refused.stdout)
+        self.assertRegex(run.logs(),
+                         'worker 0: training data is "sha256 .*" here, '
+                         '"sha256 .*" when the run began')
+        write_images(folder)
+        resumed = harness.tool("train", job, *more)
+        self.assertEqual(resumed.returncode, 0, resumed.stderr + run.logs())
+        self.assertEqual(run.summary["version"], 20)
+
+
 class EvalTest(unittest.TestCase):
 
     def evaluated(self, run, *args):

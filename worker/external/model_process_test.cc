@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -308,12 +309,14 @@ TEST_F(ModelProcessTest, AProcessThatStandsStillIsKilledAtTheLimit) {
 }
 
 TEST_F(ModelProcessTest, OneThatDoesNotAnswerACancelIsKilledAtTheLimit) {
-  for (const auto& [what, said] :
-       {std::pair{"deaf",
-                  "has said nothing for 200ms in task 1 and was killed"},
-        {"chatter", "has not answered CANCEL within 200ms in task 1"}}) {
+  // The one that chatters must be able to, on a busy machine, within its limit.
+  for (const auto& [what, limit, said] :
+       {std::tuple{"deaf", absl::Milliseconds(200),
+                   "has said nothing for 200ms in task 1 and was killed"},
+        {"chatter", absl::Seconds(2),
+         "has not answered CANCEL within 2s in task 1"}}) {
     ModelProcess::Options options = OptionsFor("faulty_model", what);
-    options.silence_limit = absl::Milliseconds(200);
+    options.silence_limit = limit;
     Start(options);
     cancel_.Reset();
     on_final_ = [this](int64_t) { cancel_.Cancel(); };

@@ -82,7 +82,7 @@ Coordinator::Coordinator(CoordinatorOptions options, absl::Time now)
       awake_(now),
       clock_(options_.tick, now),
       members_(MembershipOptions(job_)),
-      agreement_(InputsThatMayDiffer(job_.sync().policy())),
+      agreement_(InputsThatMayDiffer(job_.sync().policy()), options_.inputs),
       instructions_(options_.instruction_set,
                     /*exact=*/job_.sync().policy() == proto::SYNC),
       schedule_(

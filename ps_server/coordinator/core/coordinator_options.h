@@ -2,6 +2,7 @@
 #define SLUICE_PS_SERVER_COORDINATOR_CORE_COORDINATOR_OPTIONS_H_
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -68,6 +69,8 @@ struct CoordinatorOptions {
   EarlierCheckpoints earlier_checkpoints;
   // What the run has agreed to compute with; unspecified: nothing yet.
   proto::InstructionSet instruction_set = proto::INSTRUCTION_SET_UNSPECIFIED;
+  // What it began with, in an earlier generation (InputAgreement::Agreed).
+  std::map<std::string, std::string> inputs = {};
 
   absl::Duration finish_timeout = absl::Seconds(60);  // For the evaluator.
   absl::Duration tick = absl::Milliseconds(100);

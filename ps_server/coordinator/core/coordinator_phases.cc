@@ -43,6 +43,9 @@ void Coordinator::MaybeStart() {
   if (!MayBegin()) return;
   phase_ = Phase::kRunning;
   agreement_.RunBegins();
+  if (Inputs agreed = agreement_.Agreed(); agreed != options_.inputs) {
+    Emit(RecordInputs{std::move(agreed)});
+  }
   started_ = now_;
   std::string text = absl::StrCat(
       "event=started policy=", proto::Policy_Name(job_.sync().policy()),

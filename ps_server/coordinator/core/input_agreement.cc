@@ -12,14 +12,23 @@
 //                                       gradients of B are in the weights
 #include "ps_server/coordinator/core/input_agreement.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 
 namespace sluice {
+namespace {
 
-InputAgreement::InputAgreement(std::set<std::string> may_differ)
-    : may_differ_(std::move(may_differ)) {}
+// Whoever stops a run may go on with it on other devices; and from a checkpoint
+// on the initial weights do not matter.
+constexpr const char* kOfAGeneration[] = {"device", "initial weights"};
+
+}  // namespace
+
+InputAgreement::InputAgreement(std::set<std::string> may_differ, Inputs began)
+    : may_differ_(std::move(may_differ)), began_(std::move(began)) {}
 
 std::string InputAgreement::OtherThan(const std::string& name,
                                       const std::string& value,
@@ -41,6 +50,12 @@ std::string InputAgreement::OtherThan(const std::string& name,
 absl::Status InputAgreement::Check(Peer peer, const Inputs& inputs) const {
   for (const auto& [name, value] : inputs) {
     if (may_differ_.count(name) > 0) continue;
+    const auto began = began_.find(name);
+    if (began != began_.end() && began->second != value) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(peer.ToString(), ": ", name, " is \"", value,
+                       "\" here, \"", began->second, "\" when the run began"));
+    }
     const std::string other = OtherThan(name, value, peer);
     if (!other.empty()) {
       return absl::FailedPreconditionError(
@@ -64,6 +79,18 @@ std::vector<std::string> InputAgreement::Joined(Peer peer,
     values[value].insert(peer);
   }
   return differ;
+}
+
+Inputs InputAgreement::Agreed() const {
+  Inputs agreed = began_;
+  for (const auto& [name, values] : found_) {
+    const bool kept =
+        may_differ_.count(name) == 0 &&
+        std::find(std::begin(kOfAGeneration), std::end(kOfAGeneration), name) ==
+            std::end(kOfAGeneration);
+    if (kept && !values.empty()) agreed[name] = values.begin()->first;
+  }
+  return agreed;
 }
 
 void InputAgreement::Lost(Peer peer) {

@@ -24,8 +24,9 @@ using Inputs = std::map<std::string, std::string>;
 // Not thread-safe: call from the coordinator.
 class InputAgreement {
  public:
-  // A difference in one of `may_differ` is told, not refused.
-  explicit InputAgreement(std::set<std::string> may_differ);
+  // A difference in one of `may_differ` is told, not refused. `began`: what was
+  // agreed in an earlier generation of the run, which nobody may differ from.
+  explicit InputAgreement(std::set<std::string> may_differ, Inputs began = {});
 
   // kFailedPrecondition: names the input, both values and who has the other.
   absl::Status Check(Peer peer, const Inputs& inputs) const;
@@ -36,6 +37,9 @@ class InputAgreement {
   // Its life is over.
   void Lost(Peer peer);
   void RunBegins() { begun_ = true; }
+  // What the processes had to agree on and have found, and what was agreed
+  // before: what holds for later generations, too.
+  Inputs Agreed() const;
 
  private:
   // A peer other than `peer` with another value than `value`; what the run has
@@ -43,7 +47,9 @@ class InputAgreement {
   std::string OtherThan(const std::string& name, const std::string& value,
                         Peer peer) const;
 
-  const std::set<std::string> may_differ_;  // Constant after construction.
+  // Constant after construction.
+  const std::set<std::string> may_differ_;
+  const Inputs began_;
 
   bool begun_ = false;
   // By name and value: who found it.

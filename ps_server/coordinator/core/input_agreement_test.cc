@@ -52,6 +52,18 @@ TEST_F(InputAgreementTest, WhatOneOfTwoFoundStaysWhenTheOtherLeaves) {
   EXPECT_NE(Join(kWorker2, {{"data", "b"}}), "");
 }
 
+TEST_F(InputAgreementTest, WhatTheRunBeganWithHoldsInLaterGenerations) {
+  EXPECT_EQ(Join(kWorker0, {{"data", "a"}, {"device", "cpu"}}), "");
+  EXPECT_EQ(Join(kShard0, {{"initial weights", "w"}}), "");
+  const Inputs began = agreement_.Agreed();
+  EXPECT_EQ(began, Inputs({{"data", "a"}}));
+  const InputAgreement later({}, began);
+  EXPECT_EQ(later.Check(kWorker1, {{"data", "b"}}).message(),
+            "worker 1: data is \"b\" here, \"a\" when the run began");
+  EXPECT_TRUE(later.Check(kWorker1, {{"data", "a"}, {"device", "gpu"}}).ok());
+  EXPECT_EQ(later.Agreed(), began) << "also where nobody has joined";
+}
+
 TEST_F(InputAgreementTest, BeforeTheRunAPeerMayComeBackWithAnother) {
   EXPECT_EQ(Join(kWorker0, {{"data", "wrong"}}), "");
   EXPECT_EQ(Join(kWorker0, {{"data", "right"}}), "");

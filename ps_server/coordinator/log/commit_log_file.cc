@@ -134,6 +134,7 @@ void CommitLogWriter::Count(const proto::LogRecord& record) {
   if (record.has_instruction_set()) {
     past->set_instruction_set(record.instruction_set());
   }
+  if (record.has_inputs()) *past->mutable_inputs() = record.inputs();
 }
 
 absl::Status CommitLogWriter::Fail(const absl::Status& failure) {

@@ -208,6 +208,7 @@ struct Tally {
   int64_t tasks = 0;
   Version newest;  // That was decided; 0: none.
   proto::InstructionSet instruction_set = proto::INSTRUCTION_SET_UNSPECIFIED;
+  std::optional<proto::LogInputs> inputs;
 
   // `past` is what came before it, as far as its header does not say so.
   void AddTo(PastGenerations* past) const {
@@ -226,6 +227,10 @@ struct Tally {
     const proto::InstructionSet agreed =
         std::max(header.past().instruction_set(), instruction_set);
     if (agreed != 0) past->instruction_set = agreed;
+    if (inputs.has_value() || header.past().has_inputs()) {
+      const proto::LogInputs found = inputs.value_or(header.past().inputs());
+      past->inputs = {found.inputs().begin(), found.inputs().end()};
+    }
     past->tasks += tasks;
     if (newest > Version(0)) past->newest = newest;
   }
@@ -249,6 +254,7 @@ absl::StatusOr<std::optional<Tally>> Count(const std::string& path,
     if (record->has_instruction_set()) {
       tally.instruction_set = record->instruction_set();
     }
+    if (record->has_inputs()) tally.inputs = record->inputs();
   }
 }
 

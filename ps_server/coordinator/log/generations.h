@@ -2,6 +2,7 @@
 #define SLUICE_PS_SERVER_COORDINATOR_LOG_GENERATIONS_H_
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -96,6 +97,8 @@ struct PastGenerations {
   std::string run_id;
   // What it computes with, where its workers have agreed on that.
   proto::InstructionSet instruction_set = proto::INSTRUCTION_SET_UNSPECIFIED;
+  // What it began with (LogInputs), as the newest log that says so.
+  std::map<std::string, std::string> inputs;
   // Whether the last one went on from a checkpoint.
   bool had_checkpoint = false;
 };

@@ -20,6 +20,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Pair;
 
 class GenerationsTest : public ::testing::Test {
  protected:
@@ -196,7 +197,7 @@ TEST_F(GenerationsTest, TasksAndLostUpdatesAreSummedUpOverAllLogs) {
   EXPECT_THAT(std::string(problems[0].message()), HasSubstr("commit_log-3"));
 }
 
-TEST_F(GenerationsTest, WhatTheRunComputesWithIsInARecordOrTheNextHeader) {
+TEST_F(GenerationsTest, WhatTheRunBeganWithIsInARecordOrTheNextHeader) {
   proto::LogHeader header;
   header.set_generation(1);
   {
@@ -204,13 +205,19 @@ TEST_F(GenerationsTest, WhatTheRunComputesWithIsInARecordOrTheNextHeader) {
         *CommitLogWriter::Create(CommitLogPath(run_, Generation(1)), header);
     proto::LogRecord agreed;
     agreed.set_instruction_set(proto::AVX512);
-    ASSERT_TRUE(log->Append({agreed}).ok());
+    proto::LogRecord began;
+    (*began.mutable_inputs()->mutable_inputs())["training data"] = "a";
+    ASSERT_TRUE(log->Append({began, agreed}).ok());
     std::vector<absl::Status> problems;
-    EXPECT_EQ(SumUp(run_, &problems)->instruction_set, proto::AVX512);
+    const auto past = SumUp(run_, &problems);
+    EXPECT_EQ(past->instruction_set, proto::AVX512);
+    EXPECT_THAT(past->inputs, ElementsAre(Pair("training data", "a")));
     ASSERT_TRUE(log->Cut(Version(5)).ok());
   }
   std::vector<absl::Status> problems;
-  EXPECT_EQ(SumUp(run_, &problems)->instruction_set, proto::AVX512);
+  const auto past = SumUp(run_, &problems);
+  EXPECT_EQ(past->instruction_set, proto::AVX512);
+  EXPECT_THAT(past->inputs, ElementsAre(Pair("training data", "a")));
   EXPECT_TRUE(problems.empty());
 }
 

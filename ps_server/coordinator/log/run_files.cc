@@ -68,6 +68,10 @@ absl::Status RunFiles::TakeGeneration(const std::string& job_fingerprint,
   header.mutable_past()->set_updates_lost(start.updates_lost);
   header.mutable_past()->set_newest_version(start.restored.value());
   header.mutable_past()->set_instruction_set(start.instruction_set);
+  if (!start.inputs.empty()) {
+    header.mutable_past()->mutable_inputs()->mutable_inputs()->insert(
+        start.inputs.begin(), start.inputs.end());
+  }
   header.set_run_id(start.run_id);
   for (const int64_t begin : base_begin) header.add_base_begin(begin);
   auto log = CommitLogWriter::Create(CommitLogPath(run_dir_, start.generation),

@@ -2,6 +2,7 @@
 #define SLUICE_PS_SERVER_COORDINATOR_LOG_RUN_FILES_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -36,6 +37,8 @@ struct GenerationStart {
   std::string run_id = {};
   // What the run has agreed to compute with; unspecified: nothing yet.
   proto::InstructionSet instruction_set = proto::INSTRUCTION_SET_UNSPECIFIED;
+  // What it began with (LogInputs); empty: not known yet.
+  std::map<std::string, std::string> inputs = {};
 };
 
 // What a run's coordinator leaves in the run folder, real or simulated:

@@ -125,7 +125,8 @@ void AddTraining(const proto::JobStatus& status, PrometheusText* metrics) {
                  static_cast<double>(status.generation()));
   metrics->Gauge("epochs", "Samples applied, in epochs", status.epoch());
   metrics->Gauge("progress_ratio", "Share of the run done", status.progress());
-  metrics->Gauge("running_seconds", "Seconds since the first task",
+  metrics->Gauge("running_seconds",
+                 "Seconds since the first task, without what was rolled back",
                  status.seconds());
   metrics->Gauge("loss", "Training loss, smoothed", status.loss());
   metrics->Gauge("learning_rate", "Of the last update", status.learning_rate());

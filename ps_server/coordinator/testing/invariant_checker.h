@@ -93,6 +93,7 @@ class InvariantChecker {
   void See(const EndSession&) {}
   void See(const RecordDigests&) {}
   void See(const RecordInstructionSet&) {}
+  void See(const RecordInputs&) {}
   void See(const RecordComputeTime&) {}
   void See(const RecordEvaluation&) {}
   void See(const StoreManifest& action) { checkpoints_.See(action); }
