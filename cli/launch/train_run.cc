@@ -187,10 +187,13 @@ class TrainRun {
       return Do(supervision_.OnInterrupt());
     }
     const absl::Status asked = watch_->Stop("interrupted by the user");
-    if (!asked.ok()) {
-      view_.Say(absl::StrCat(
-          "the coordinator does not answer: ", std::string(asked.message()),
-          "; it will be asked again"));
+    if (asked.ok()) return;
+    view_.Say(absl::StrCat(
+        "the coordinator does not answer: ", std::string(asked.message()),
+        "; it will be asked again"));
+    // A lead that can take no connection hears a signal.
+    if (!std::exchange(lead_signalled_, true)) {
+      cluster_.Signal("ps_server-0", SIGTERM);
     }
   }
 
@@ -224,6 +227,7 @@ class TrainRun {
   std::optional<CoordinatorWatch> watch_;  // Once the lead listens.
   bool stopping_ = false;
   bool lead_awaited_ = false;  // And that was said.
+  bool lead_signalled_ = false;
 };
 
 void Report(const TrainRun& run, const std::string& run_dir,

@@ -253,6 +253,21 @@ class BadSurroundingsTest(unittest.TestCase):
                     *as_user, harness.TOOL, command, path, status=status))
         run.dir.chmod(0o700)
 
+    def test_a_lead_that_can_take_no_connection_hears_of_ctrl_c(self):
+        few = (24, 24)  # The lead of this job needs some 80.
+        with cluster.Training(
+                self.linear(), preexec_fn=lambda: resource.setrlimit(
+                    resource.RLIMIT_NOFILE, few)) as run:
+            harness.wait_until(
+                lambda: (run.dir / "ps_server-0.log").exists() and
+                "event=connection_refused" in run.log("ps_server-0"),
+                "the lead to refuse connections", run.process)
+            run.interrupt()
+            began = time.monotonic()
+            output = run.end()
+            self.assertLess(time.monotonic() - began, 60)  # Of 300 s.
+        self.assertIn("the coordinator does not answer", output)
+
     def test_a_run_does_not_wait_for_an_evaluator_that_cannot_start(self):
         certs = tls_run.certs(harness.scratch() / "certs")
         others = tls_run.certs(harness.scratch() / "others")
