@@ -112,6 +112,10 @@ class CertsTest(unittest.TestCase):
                 self.assertIn(said, result.stderr)
                 self.assertFalse(folder.exists())
         made(folder)
+        revoked = harness.tool("certs", folder, "--revoke",
+                               folder / "ca" / "ca.crt")
+        self.assertEqual(revoked.returncode, 2)
+        self.assertIn("is not spiffe://sluice/JOB/ROLE", revoked.stderr)
         again = harness.tool("certs", folder, "--job=linear", "--hosts=h")
         self.assertEqual(again.returncode, 2)
         self.assertIn("--replace begins with a new one", again.stderr)

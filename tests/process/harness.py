@@ -201,10 +201,15 @@ def run_together(commands, folder, environments={}):
                 processes[name] = subprocess.Popen(
                     [*map(str, command)], stderr=log, stdout=log,
                     env=environments.get(name))
-        for name, process in processes.items():
-            if process.wait(timeout=TIMEOUT_S) != 0:
-                raise AssertionError(
-                    f"{name}: {(folder / f'{name}.log').read_text()}")
+
+        def have_succeeded():
+            for name, process in processes.items():
+                if process.poll():  # The others may wait for it.
+                    raise AssertionError(
+                        f"{name}: {(folder / f'{name}.log').read_text()}")
+            return all(p.poll() == 0 for p in processes.values())
+
+        wait_until(have_succeeded, f"{', '.join(processes)} to end")
     finally:
         for process in processes.values():
             process.kill()
@@ -214,13 +219,13 @@ def run_together(commands, folder, environments={}):
 _RESERVED = []  # Sockets, each of which holds a port until this test ends.
 
 
-def reserve_port():
-    """A port that no other process is given while this test runs. Only for a
-    daemon whose address others must know before it listens; other daemons
-    choose one themselves (port 0). Connections to it are refused until a daemon
-    listens there."""
-    holder = socket.socket()
-    holder.bind(("127.0.0.1", 0))
+def reserve_port(host="127.0.0.1"):
+    """A port that no other process is given while this test runs, at this
+    address ("::": at all). Only for a daemon whose address others must know
+    before it listens; other daemons choose one themselves (port 0). Connections
+    to it are refused until a daemon listens there."""
+    holder = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    holder.bind((host, 0))
     # A process that sets this option too, as the daemons do, may listen there.
     holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     _RESERVED.append(holder)

@@ -157,7 +157,11 @@ class KubernetesTest(unittest.TestCase):
     def test_bad_usage_is_refused_with_what_was_expected(self):
         job = harness.write_job(harness.LINEAR_JOB)
         image = "--image=sluice"
+        others = harness.scratch() / "certs"
+        harness.tool("certs", others, "--job=another", "--hosts=h")
         for flags, said in [
+                ([image, f"--tls={others}"],
+                 "the certificate is for spiffe://sluice/another/lead"),
                 ([image, "--name=My_Run"], 'got "My_Run"'),
                 ([image, "--pods", "--gpu"], "expected none of"),
                 ([image, "--pods", "--jobset"], "excludes"),

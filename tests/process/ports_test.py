@@ -25,22 +25,19 @@ class PortsTest(unittest.TestCase):
 
     @unittest.skipUnless(ipv6_is_there(), "SKIPPED: no IPv6 here")
     def test_a_run_over_ipv6(self):
-        lead, other = harness.reserve_port(), harness.reserve_port()
+        lead, other = harness.reserve_port("::1"), harness.reserve_port("::")
         to = [f"--job={harness.write_job(harness.LINEAR_JOB)}",
               f"--coordinator=[::1]:{lead}"]
         folder = harness.scratch()
-        processes = [subprocess.Popen(command, stderr=subprocess.PIPE,
-                                      text=True) for command in (
-            [harness.PS_SERVER, "--shard=0", *to, f"--listen=[::1]:{lead}",
-             f"--run-dir={folder}"],
-            [harness.PS_SERVER, "--shard=1", *to, f"--listen=[::]:{other}",
-             f"--advertise=[::1]:{other}", "--insecure"],
-            [harness.WORKER, "--worker=0", *to],
-            [harness.WORKER, "--worker=1", *to],
-            [harness.EVALUATOR, *to])]
-        for process in processes:
-            _, log = process.communicate(timeout=harness.TIMEOUT_S)
-            self.assertEqual(process.returncode, 0, log)
+        harness.run_together({
+            "ps_server-0": [harness.PS_SERVER, "--shard=0", *to,
+                            f"--listen=[::1]:{lead}", f"--run-dir={folder}"],
+            "ps_server-1": [harness.PS_SERVER, "--shard=1", *to,
+                            f"--listen=[::]:{other}",
+                            f"--advertise=[::1]:{other}", "--insecure"],
+            "worker-0": [harness.WORKER, "--worker=0", *to],
+            "worker-1": [harness.WORKER, "--worker=1", *to],
+            "evaluator": [harness.EVALUATOR, *to]}, folder)
         self.assertEqual((folder / "addresses").read_text().split()[:-1],
                          ["coordinator", f"[::1]:{lead}",
                           "shard", "0", f"[::1]:{lead}",
