@@ -11,8 +11,8 @@
 
 namespace sluice {
 
-// A text file that others read while it grows, and that matters less than the
-// run: never more than one process writes to it. Thread-compatible.
+// A text file that others read while it grows. Only this process may write to
+// it. Thread-compatible.
 class AppendedFile {
  public:
   // Creates `path`, or goes on with it. kUnavailable names it.

@@ -48,7 +48,7 @@ absl::Status ShardDaemon::Run() {
   std::optional<EarlierLife> earlier;
   while (true) {
     auto next = RunGeneration(earlier);
-    // Of FindRecovery.
+    // The run has reached its end before (FindRecovery).
     if (absl::IsOutOfRange(next.status())) return absl::OkStatus();
     if (!next.ok() || !next->has_value()) {
       Linger();
