@@ -73,6 +73,10 @@ LeadAddress LeadAddressOf(const std::string& run_dir) {
   return address;
 }
 
+std::string FailureFileOf(const std::string& run_dir) {
+  return absl::StrCat(run_dir, "/failure.txt");
+}
+
 absl::Status CheckMayRead(const std::string& folder) {
   if (faccessat(AT_FDCWD, folder.c_str(), R_OK | X_OK, AT_EACCESS) == 0 ||
       errno != EACCES) {

@@ -27,6 +27,9 @@ struct LeadAddress {
 // From the file `addresses` of the run's folder.
 LeadAddress LeadAddressOf(const std::string& run_dir);
 
+// What `sluice train` said at the end of a run that failed, "failure.txt".
+std::string FailureFileOf(const std::string& run_dir);
+
 // kPermissionDenied names `folder`, if it is one that this user may not read:
 // that of a run is its owner's, unless output.mode says otherwise.
 absl::Status CheckMayRead(const std::string& folder);

@@ -2,6 +2,7 @@
 #include <fstream>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -10,6 +11,7 @@
 #include "cli/launch/signal_wait.h"
 #include "cli/report/run_result.h"
 #include "cli/report/status_report.h"
+#include "cli/run_folder.h"
 #include "ps_server/coordinator/report/status_json.h"
 
 namespace sluice {
@@ -31,9 +33,13 @@ int ShowWhatIsLeft(const StatusFlags& flags, const absl::Status& silence) {
   const absl::StatusOr<std::string> text = DescribeSummary(flags.run);
   if (absl::IsNotFound(text.status())) {
     std::cerr << flags.run << ": " << silence.message() << "\n";
+    const std::optional<std::string> failure =
+        TextOfFile(FailureFileOf(flags.run));
     std::error_code error;
-    if (std::filesystem::exists(absl::StrCat(flags.run, "/commit_log"),
-                                error)) {
+    if (failure.has_value()) {
+      std::cerr << *failure;
+    } else if (std::filesystem::exists(absl::StrCat(flags.run, "/commit_log"),
+                                       error)) {
       std::cerr
           << "the run does not answer and has left no summary.json: it "
              "was killed, hangs, or is on another network; `sluice train JOB "

@@ -10,7 +10,10 @@
 #include "cli/launch/local_cluster.h"
 #include "cli/launch/progress.h"
 #include "cli/launch/train_run.h"
+#include "cli/report/check.h"
+#include "cli/report/check_report.h"
 #include "common/clock.h"
+#include "common/descriptor_limit.h"
 #include "common/host_port.h"
 #include "common/model_command.h"
 #include "common/resolved_job.h"
@@ -53,6 +56,10 @@ int Train(const TrainFlags& flags) {
       return 2;
     }
     progress << "The run is shown at http://" << at->ToString() << "/\n";
+  }
+  const DescriptorNeeds needs = DescriptorsOf(job->job);
+  if (needs.most() > GetDescriptorLimit().hard) {
+    PrintDescriptors(needs, progress);
   }
   const TrainOptions options = {
       .run_dir = resume ? flags.resume : flags.run_dir,

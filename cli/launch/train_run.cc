@@ -230,16 +230,33 @@ class TrainRun {
   bool lead_signalled_ = false;
 };
 
+// Why the run failed, and the last lines of the log that says more.
+std::string DescribeFailure(const TrainRun& run, const std::string& run_dir) {
+  const Supervision& end = run.supervision();
+  std::string text = absl::StrCat(
+      "the run failed: ",
+      end.failure().empty() ? "killed by the user" : end.failure(), "\n");
+  for (const std::string& died : end.given_up()) {
+    absl::StrAppend(&text, "before that: ", died, "\n");
+  }
+  if (end.culprit().empty()) {
+    absl::StrAppend(&text, "logs: ", run_dir, "\n");
+  } else {
+    absl::StrAppend(&text, "the last lines of ", run_dir, "/", end.culprit(),
+                    ".log:\n", run.cluster().TailOf(end.culprit()));
+  }
+  return text;
+}
+
 void Report(const TrainRun& run, const std::string& run_dir,
             const TrainOptions& options, std::ostream& out, std::ostream& err) {
-  const Supervision& end = run.supervision();
   if (options.summary != nullptr) {
     std::ifstream summary(absl::StrCat(run_dir, "/summary.json"));
     // An empty file would set the stream's error.
     if (summary.peek() != EOF) *options.summary << summary.rdbuf();
     options.summary->flush();
   }
-  if (end.ExitCode() == 0) {
+  if (run.supervision().ExitCode() == 0) {
     if (options.summary == nullptr) {
       const absl::StatusOr<std::string> text = DescribeSummary(run_dir);
       out << (text.ok() ? *text : absl::StrCat(text.status().message(), "\n"))
@@ -247,17 +264,12 @@ void Report(const TrainRun& run, const std::string& run_dir,
     }
     return;
   }
-  err << "the run failed: "
-      << (end.failure().empty() ? "killed by the user" : end.failure()) << "\n";
-  for (const std::string& died : end.given_up()) {
-    err << "before that: " << died << "\n";
-  }
-  if (!end.culprit().empty()) {
-    err << "the last lines of " << run_dir << "/" << end.culprit() << ".log:\n"
-        << run.cluster().TailOf(end.culprit());
-  } else {
-    err << "logs: " << run_dir << "\n";
-  }
+  const std::string failure = DescribeFailure(run, run_dir);
+  err << failure;
+  // For `sluice status`, where the lead could leave no summary.
+  const absl::Status kept =
+      WriteFileAtomically(FailureFileOf(run_dir), {failure});
+  if (!kept.ok()) err << kept.message() << "\n";
 }
 
 // The folder and the id of a run.
@@ -327,8 +339,10 @@ absl::StatusOr<RunPlace> Reopen(const ResolvedJob& job,
     out << "the job has no `checkpoint`: nothing from here on can be resumed "
            "from\n";
   }
-  SLUICE_RETURN_IF_ERROR(
-      FileOperations().Remove(absl::StrCat(run_dir, "/addresses")));
+  for (const std::string& file :
+       {absl::StrCat(run_dir, "/addresses"), FailureFileOf(run_dir)}) {
+    SLUICE_RETURN_IF_ERROR(FileOperations().Remove(file));
+  }
   return RunPlace{run_dir, resumption.run_id, std::move(claim)};
 }
 

@@ -202,17 +202,6 @@ void PrintMemory(const ResolvedJob& job, const CheckReport& report,
       << FormatBytes(worker.training_data) << "\n\n";
 }
 
-void PrintDescriptors(const DescriptorNeeds& needs, std::ostream& out) {
-  const int64_t limit = GetDescriptorLimit().hard;
-  out << "descriptors: " << needs.lead << " files and connections for shard 0, "
-      << needs.shard << " for each other shard, " << needs.worker
-      << " for each worker; a process here may have " << limit
-      << " (ulimit -Hn)\n";
-  if (needs.most() <= limit) return;
-  out << "warning:     a process that needs more refuses who connects: raise "
-         "the limit (systemd: LimitNOFILE)\n";
-}
-
 void PrintUpdates(const ResolvedJob& job, const CheckReport& report,
                   std::ostream& out) {
   const proto::Job& j = job.job;
@@ -251,6 +240,17 @@ void PrintCheckpoints(const ResolvedJob& job, const CheckReport& report,
 }
 
 }  // namespace
+
+void PrintDescriptors(const DescriptorNeeds& needs, std::ostream& out) {
+  const int64_t limit = GetDescriptorLimit().hard;
+  out << "descriptors: " << needs.lead << " files and connections for shard 0, "
+      << needs.shard << " for each other shard, " << needs.worker
+      << " for each worker; a process here may have " << limit
+      << " (ulimit -Hn)\n";
+  if (needs.most() <= limit) return;
+  out << "warning:     a process that needs more refuses who connects: raise "
+         "the limit (systemd: LimitNOFILE)\n";
+}
 
 void PrintCheck(const ResolvedJob& job, const ProfileReport* profile, bool json,
                 std::ostream& out) {

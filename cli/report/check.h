@@ -3,6 +3,7 @@
 
 #include <ostream>
 
+#include "cli/report/check_report.h"
 #include "cli/report/profile.h"
 #include "common/resolved_job.h"
 
@@ -14,6 +15,10 @@ namespace sluice {
 // object whose names stay the same from release to release.
 void PrintCheck(const ResolvedJob& job, const ProfileReport* profile, bool json,
                 std::ostream& out);
+
+// Prints what `needs` says beside what a process here may have, with a warning
+// where that is less.
+void PrintDescriptors(const DescriptorNeeds& needs, std::ostream& out);
 
 }  // namespace sluice
 

@@ -247,6 +247,8 @@ std::vector<std::string> WarningsOf(const proto::Job& job,
   return warnings;
 }
 
+}  // namespace
+
 DescriptorNeeds DescriptorsOf(const proto::Job& job) {
   // Of a process itself: standard streams, port, gRPC's wake-ups, GPU, files of
   // the run, and what a listener keeps free (common/rpc/listener.h).
@@ -264,8 +266,6 @@ DescriptorNeeds DescriptorsOf(const proto::Job& job) {
           .shard = bulk + 1 + kOwn,
           .worker = (shards * (1 + shared) + 1 + links) * SlotsOf(job) + kOwn};
 }
-
-}  // namespace
 
 CheckReport MakeCheckReport(const ResolvedJob& job) {
   CheckReport report;

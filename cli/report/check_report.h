@@ -62,6 +62,8 @@ struct DescriptorNeeds {
   int64_t most() const { return std::max({lead, shard, worker}); }
 };
 
+DescriptorNeeds DescriptorsOf(const proto::Job& job);
+
 // The learning rate of an update that has all its gradients.
 struct RateReport {
   double first = 0;         // At the first update.

@@ -88,6 +88,15 @@ class BadInputTest(unittest.TestCase):
                          "has left no summary.json: .* `sluice train JOB "
                          f"--resume {run.dir}`")
 
+    def test_a_failed_run_that_left_no_summary_says_why_it_failed(self):
+        run = harness.Run(harness.write_job(harness.LINEAR_JOB), *harness.sets(
+            ["optimizer.learning_rate=1e6"]))
+        self.assertEqual(run.result.returncode, 1)
+        (run.dir / "summary.json").unlink()
+        said = self.refused("status", run.dir, status=1)
+        self.assertIn(run.result.stderr, said)
+        self.assertRegex(said, "the run failed: diverged: ")
+
     def test_a_label_that_no_output_stands_for_is_named(self):
         outputs = harness.LENET.read_text().count("layer {") - 1
         self.assertRegex(

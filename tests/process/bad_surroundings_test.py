@@ -267,6 +267,8 @@ class BadSurroundingsTest(unittest.TestCase):
             output = run.end()
             self.assertLess(time.monotonic() - began, 60)  # Of 300 s.
         self.assertIn("the coordinator does not answer", output)
+        self.assertRegex(output, r"a process here may have 24 \(ulimit -Hn\)"
+                         "\nwarning: +a process that needs more")
 
     def test_a_run_does_not_wait_for_an_evaluator_that_cannot_start(self):
         certs = tls_run.certs(harness.scratch() / "certs")
