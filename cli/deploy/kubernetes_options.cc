@@ -26,6 +26,10 @@ bool IsSize(absl::string_view text) {
              suffix);
 }
 
+bool HasNoSpaces(absl::string_view text) {
+  return absl::c_all_of(text, absl::ascii_isgraph);
+}
+
 }  // namespace
 
 absl::Status CheckKubernetesOptions(const KubernetesOptions& options) {
@@ -48,12 +52,15 @@ absl::Status CheckKubernetesOptions(const KubernetesOptions& options) {
         absl::StrCat("--storage: expected a size such as 10Gi or 500M, got \"",
                      options.storage, "\""));
   }
-  if (options.image.empty() || absl::c_any_of(options.image, [](char c) {
-        return !absl::ascii_isgraph(c);
-      })) {
+  if (options.image.empty() || !HasNoSpaces(options.image)) {
     return absl::InvalidArgumentError(
         absl::StrCat("--image: expected a name without spaces, got \"",
                      options.image, "\""));
+  }
+  if (!HasNoSpaces(options.storage_class)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--storage-class: expected a name without spaces, got \"",
+                     options.storage_class, "\""));
   }
   const bool pods = options.holder == PodHolder::kPods;
   if (options.insecure && !options.certificates.empty()) {

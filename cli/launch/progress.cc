@@ -48,6 +48,13 @@ std::string Waiting(const proto::JobStatus& status) {
                          FormatSeconds(status.waiting_s()));
 }
 
+// An update of a large model may take minutes.
+std::string FormatRate(double per_second) {
+  const bool slow = per_second > 0 && per_second < 1;
+  return slow ? absl::StrFormat("%.2g", per_second)
+              : absl::StrFormat("%.1f", per_second);
+}
+
 // Whether the run has begun to move.
 bool Running(const proto::JobStatus& status) {
   return !status.phase().empty() && status.phase() != "starting";
@@ -81,9 +88,9 @@ std::string FormatProgress(const proto::JobStatus& status) {
   const RunCounters counters = CountersFrom(kRunCounters, status.counters());
   absl::StrAppendFormat(
       &line,
-      "  %.1f updates/s  %.0f samples/s  staleness %.1f  cancelled %d  "
+      "  %s updates/s  %.0f samples/s  staleness %.1f  cancelled %d  "
       "dropped %d",
-      status.updates_per_second(), status.samples_per_second(),
+      FormatRate(status.updates_per_second()), status.samples_per_second(),
       status.mean_staleness(), counters.cancelled, counters.dropped);
   if (!status.waiting_for().empty()) {
     absl::StrAppend(&line, "  ", Waiting(status));

@@ -54,6 +54,12 @@ TEST(ProgressTest, ARegressionShowsItsTestLoss) {
   EXPECT_THAT(FormatProgress(status), HasSubstr("test loss 0.5"));
 }
 
+TEST(ProgressTest, UpdatesThatTakeMinutesHaveARate) {
+  proto::JobStatus status = RunningStatus();
+  status.set_updates_per_second(1. / 120);
+  EXPECT_THAT(FormatProgress(status), HasSubstr("  0.0083 updates/s  "));
+}
+
 TEST(ProgressTest, TheLossOfARunThatDivergesStaysShort) {
   proto::JobStatus status = RunningStatus();
   status.set_loss(1e70);

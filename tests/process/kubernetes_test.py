@@ -164,6 +164,7 @@ class KubernetesTest(unittest.TestCase):
                  "the certificate is for spiffe://sluice/another/lead"),
                 ([image, "--name=My_Run"], 'got "My_Run"'),
                 ([image, "--pods", "--gpu"], "expected none of"),
+                ([image, "--storage-class=A B"], 'got "A B"'),
                 ([image, "--pods", "--jobset"], "excludes"),
                 ([image, "--tls=/nowhere"], "/nowhere/lead/ca.crt"),
                 ([image, "--", "python3"], "expected no -- COMMAND"),

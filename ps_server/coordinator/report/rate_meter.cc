@@ -4,11 +4,35 @@
 // are the mean over all 20 s.
 #include "ps_server/coordinator/report/rate_meter.h"
 
+#include <algorithm>
+
 namespace sluice {
+namespace {
+
+constexpr int kUpdates = 10;
+constexpr absl::Duration kLongestWindow = absl::Minutes(10);
+
+}  // namespace
+
+absl::Duration RateMeter::Window() const {
+  const int64_t updates = newest_->version - begin_->version;
+  if (updates <= 0) return window_;
+  const absl::Duration taken = newest_->time - begin_->time;
+  return std::clamp(taken / updates * kUpdates, window_, kLongestWindow);
+}
 
 Rates RateMeter::Update(const JobState& state, absl::Time now) {
-  points_.push_back({now, state.version, state.counters.samples_applied});
-  while (points_.size() > 2 && points_[1].time <= now - window_) {
+  const Point point = {now, state.version, state.counters.samples_applied};
+  if (newest_.has_value() && point.version < newest_->version) {
+    *this = RateMeter(window_);
+  }
+  points_.push_back(point);
+  if (!begin_.has_value() || begin_->version == point.version) begin_ = point;
+  if (!newest_.has_value() || newest_->version != point.version) {
+    newest_ = point;
+  }
+  const absl::Time since = now - Window();
+  while (points_.size() > 2 && points_[1].time <= since) {
     points_.pop_front();
   }
   const Point& first = points_.front();

@@ -36,6 +36,41 @@ TEST(RateMeterTest, WhatLiesBeforeTheWindowNoLongerCounts) {
       2);
 }
 
+TEST(RateMeterTest, TheRateOfSlowUpdatesIsThatOfSeveral) {
+  RateMeter meter(absl::Seconds(5));
+  meter.Update(State(0), kStart);
+  for (int second = 1; second < 400; ++second) {
+    const double rate =
+        meter.Update(State(second / 8), kStart + absl::Seconds(second))
+            .updates_per_second;
+    if (second < 80) continue;
+    EXPECT_NEAR(rate, 1. / 8, 1. / 80) << second;
+  }
+}
+
+TEST(RateMeterTest, AStalledRunOfSlowUpdatesFallsToZero) {
+  RateMeter meter(absl::Seconds(5));
+  for (int second = 0; second < 80; ++second) {
+    meter.Update(State(second / 8), kStart + absl::Seconds(second));
+  }
+  Rates rates;
+  for (int second = 80; second < 400; ++second) {
+    rates = meter.Update(State(9), kStart + absl::Seconds(second));
+  }
+  EXPECT_EQ(rates.updates_per_second, 0);
+}
+
+TEST(RateMeterTest, UpdatesThatAreLostAreNoRate) {
+  RateMeter meter(absl::Seconds(5));
+  meter.Update(State(100), kStart);
+  meter.Update(State(104), kStart + absl::Seconds(1));
+  const Rates lost = meter.Update(State(90), kStart + absl::Seconds(2));
+  EXPECT_EQ(lost.updates_per_second, 0);
+  EXPECT_EQ(lost.samples_per_second, 0);
+  const Rates again = meter.Update(State(92), kStart + absl::Seconds(3));
+  EXPECT_EQ(again.updates_per_second, 2);
+}
+
 TEST(RateMeterTest, AStalledRunFallsToZero) {
   RateMeter meter(absl::Seconds(5));
   meter.Update(State(0), kStart);
