@@ -15,6 +15,7 @@
 #include "common/group.h"
 #include "common/job_counts.h"
 #include "common/status_macros.h"
+#include "common/tls/handshake_log.h"
 #include "ps_server/addresses.h"
 #include "ps_server/live/live_pages.h"
 #include "spdlog/spdlog.h"
@@ -22,6 +23,7 @@
 namespace sluice {
 
 absl::Status ShardDaemon::Run() {
+  LogGrpcErrors();
   SLUICE_ASSIGN_OR_RETURN(
       security_, TransportSecurity::Open(
                      flags_.tls, job_.job.name(),

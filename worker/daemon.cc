@@ -10,6 +10,7 @@
 #include "common/process_name.h"
 #include "common/session/client_session.h"
 #include "common/status_macros.h"
+#include "common/tls/handshake_log.h"
 #include "spdlog/spdlog.h"
 #include "worker/model/make_device.h"
 
@@ -50,6 +51,7 @@ absl::StatusOr<ResolvedJob> LoadDaemonJob(const DaemonFlags& flags) {
 absl::StatusOr<TransportSecurity> OpenSecurity(const DaemonFlags& flags,
                                                const ResolvedJob& job,
                                                TlsRole role) {
+  LogGrpcErrors();
   SLUICE_ASSIGN_OR_RETURN(
       TransportSecurity security,
       TransportSecurity::Open(flags.tls, job.job.name(), role));

@@ -43,7 +43,7 @@ void LogOne(gpr_log_func_args* args) {
 }  // namespace
 
 // gRPC calls it for messages of its own least severity and above: errors.
-void LogHandshakes() { gpr_set_log_function(LogOne); }
+void LogGrpcErrors() { gpr_set_log_function(LogOne); }
 
 int64_t HandshakesFailed() { return failed_total; }
 

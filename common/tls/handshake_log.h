@@ -9,9 +9,9 @@ namespace sluice {
 // event=handshake_failed with OpenSSL's reason, or event=grpc_error; of either
 // one a second, after a few, since strangers can cause any number. Left out is
 // what gRPC reports of each client that connects to an address which the
-// certificate does not name; Sluice checks roles instead. Call when a process
-// begins to serve TLS; again is harmless.
-void LogHandshakes();
+// certificate does not name; Sluice checks roles instead. Call when a daemon
+// begins, before it uses gRPC.
+void LogGrpcErrors();
 
 // Handshakes that have failed since the process started.
 int64_t HandshakesFailed();

@@ -21,7 +21,7 @@ std::string LoggedOf(const char* message) {
   auto logger = std::make_shared<spdlog::logger>("test", sink);
   logger->set_pattern("%l %v");
   spdlog::set_default_logger(logger);
-  LogHandshakes();
+  LogGrpcErrors();
   // gRPC sets it when it starts; until then it logs nothing at all.
   gpr_set_log_verbosity(GPR_LOG_SEVERITY_ERROR);
   gpr_log(GPR_ERROR, "%s", message);

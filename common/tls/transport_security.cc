@@ -282,7 +282,6 @@ absl::Status TransportSecurity::Allow(const std::string& what,
 
 std::shared_ptr<grpc::ServerCredentials> TransportSecurity::ForServer() const {
   if (!tls()) return grpc::InsecureServerCredentials();
-  LogHandshakes();
   grpc::experimental::TlsServerCredentialsOptions options(files_->provider());
   options.watch_root_certs();
   options.watch_identity_key_cert_pairs();

@@ -80,6 +80,21 @@ class TlsTest(unittest.TestCase):
                 self.assertRegex(run.log("shard 0"),
                                  f'event=handshake_failed reason=".*{reason}')
 
+    def test_who_refuses_the_server_says_so_in_its_own_log(self):
+        folder = certs(harness.scratch() / "certs")
+        foreign = certs(harness.scratch() / "foreign")
+        with TlsRun(folder) as run:
+            worker = subprocess.run(
+                [harness.WORKER, f"--job={run.job}", "--worker=0",
+                 f"--coordinator={run.lead}", f"--tls={foreign / 'worker'}",
+                 *harness.sets(["limits.start_timeout_s=3"])],
+                capture_output=True, text=True, timeout=harness.TIMEOUT_S)
+        self.assertEqual(worker.returncode, 1, worker.stderr)
+        self.assertRegex(worker.stderr, 'event=handshake_failed '
+                         'reason=".*certificate verify failed')
+        for line in worker.stderr.splitlines():
+            self.assertRegex(line, r"^\d{4}-\d\d-\d\dT\S+Z (info|warning|error) ")
+
     def test_who_has_the_wrong_files_says_so_before_it_dials(self):
         folder = certs(harness.scratch() / "certs")
         other = certs(harness.scratch() / "other", job="other")
