@@ -40,12 +40,12 @@ class SluiceScriptTest(unittest.TestCase):
     def build_the_tool(self):
         self.program("bazel-bin/cli/sluice", FAKE)
 
-    def run_script(self, *args):
+    def run_script(self, *args, home=None):
         """Returns the result, and the recorded calls, one per line."""
         result = subprocess.run(
             [self.root / "sluice", *args], capture_output=True, text=True,
             check=False, timeout=60,
-            env={"CALLS": str(self.calls), "HOME": str(self.root),
+            env={"CALLS": str(self.calls), "HOME": str(home or self.root),
                  "PATH": f"{self.root / 'fakes'}:/usr/bin:/bin"})
         called = (self.calls.read_text().splitlines()
                   if self.calls.exists() else [])
@@ -66,6 +66,13 @@ class SluiceScriptTest(unittest.TestCase):
         self.assertEqual(result.returncode, 2)
         self.assertIn("status needs the built tool", result.stderr)
         self.assertIn("./sluice build //cli:sluice", result.stderr)
+        self.assertEqual(called, [])
+
+    def test_a_home_that_cannot_be_written_is_named(self):
+        result, called = self.run_script("build", home=self.root / "sluice")
+        self.assertEqual(result.returncode, 2)
+        self.assertIn(f"what is built is kept in {self.root}/sluice/.cache/",
+                      result.stderr)
         self.assertEqual(called, [])
 
     def test_a_training_installs_and_builds_before_it_runs(self):
