@@ -115,6 +115,20 @@ absl::Status CheckSameJob(const ResolvedJob& job, const std::string& there,
       absl::StrCat(run_dir, ": the run has another job: ", difference));
 }
 
+CoordinatorOptions OptionsAt(const ResolvedJob& job, const ResumePoint& point) {
+  CoordinatorOptions options;
+  options.job = job.job;
+  options.train_samples = job.data.train_samples;
+  options.resume = point;
+  return options;
+}
+
+absl::Status InRun(const std::string& run_dir, const absl::Status& status) {
+  if (status.ok()) return status;
+  return absl::FailedPreconditionError(
+      absl::StrCat(run_dir, ": ", status.message()));
+}
+
 absl::StatusOr<ResumePoint> PointOf(const Checkpoint& checkpoint,
                                     const ResolvedJob& job,
                                     const std::string& run_dir) {
@@ -129,21 +143,12 @@ absl::StatusOr<ResumePoint> PointOf(const Checkpoint& checkpoint,
                   [](const auto& file) { return !file.path().empty(); })) {
     point.manifest = EncodeManifest(manifest);
   }
+  proto::Job before;
+  if (google::protobuf::TextFormat::ParseFromString(manifest.job(), &before)) {
+    SLUICE_RETURN_IF_ERROR(
+        InRun(run_dir, CheckLastTask(before, OptionsAt(job, point))));
+  }
   return point;
-}
-
-CoordinatorOptions OptionsAt(const ResolvedJob& job, const ResumePoint& point) {
-  CoordinatorOptions options;
-  options.job = job.job;
-  options.train_samples = job.data.train_samples;
-  options.resume = point;
-  return options;
-}
-
-absl::Status InRun(const std::string& run_dir, const absl::Status& status) {
-  if (status.ok()) return status;
-  return absl::FailedPreconditionError(
-      absl::StrCat(run_dir, ": ", status.message()));
 }
 
 absl::Status NoRun(const std::string& run_dir, const KnownRun& known) {

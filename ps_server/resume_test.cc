@@ -215,6 +215,38 @@ TEST_F(ResumeTest, ARunThatReachedItsEndSaysSo) {
   EXPECT_TRUE(FindResumption(Job({"stop.epochs=2"}), run_).ok());
 }
 
+TEST_F(ResumeTest, ALongerRunLeavesOutNoMiniBatchOfAnUnfinishedTask) {
+  const auto with = [](const std::string& epochs) {
+    return Job(
+        {"sync={policy: ASYNC local_steps: 3}", "stop.epochs=" + epochs});
+  };
+  TrainingSnapshot snapshot = At(4);
+  snapshot.round = {};
+  TakeGeneration(1, 4);
+  // Three tasks of three mini-batches, and the fourth of one.
+  snapshot.schedule = {BlockId(4), {}};
+  Store(with("1"), {Generation(1), Version(4)}, snapshot);
+  EXPECT_EQ(ErrorOf(with("2")),
+            absl::StrCat("FAILED_PRECONDITION: ", run_,
+                         ": version 4 has the last task of a run of 1 epochs, "
+                         "with 1 mini-batches of sync.local_steps: 3; a longer "
+                         "run would leave out 2 that follow. A new run can "
+                         "begin from its weights (model.init_from)"));
+  EXPECT_THAT(ErrorOf(with("1")), HasSubstr("is the run's end"));
+  snapshot.schedule = {BlockId(2), {BlockId(3)}};
+  Store(with("1"), {Generation(1), Version(5)}, snapshot);
+  EXPECT_THAT(ErrorOf(with("2")), HasSubstr("would leave out 2"));
+  EXPECT_TRUE(FindResumption(with("1"), run_).ok());
+  // The last task is still to be computed.
+  snapshot.schedule = {BlockId(2), {}};
+  Store(with("1"), {Generation(1), Version(6)}, snapshot);
+  EXPECT_TRUE(FindResumption(with("2"), run_).ok());
+  // It was whole.
+  snapshot.schedule = {BlockId(3), {}};
+  Store(with("0.9"), {Generation(1), Version(7)}, snapshot);
+  EXPECT_TRUE(FindResumption(with("2"), run_).ok());
+}
+
 TEST_F(ResumeTest, WhatASummarySaysToHaveReachedItsEndIsNotBegunAgain) {
   TakeGeneration(1, 9);
   Store(Job(), {Generation(1), Version(4)}, At(4));

@@ -239,6 +239,21 @@ class ResumeTest(unittest.TestCase):
         summary, _ = self.goes_on(job, run.dir, "--set", "stop.epochs=2")
         self.assertEqual(summary["epochs"], 2)
 
+    def test_a_longer_run_leaves_out_no_mini_batch_of_a_short_task(self):
+        job = harness.write_job(harness.LINEAR_JOB)
+        sets = harness.sets(["sync={policy: ASYNC local_steps: 3}",
+                             "stop.epochs=1", "checkpoint.every_updates=10"])
+        run = harness.train(job, *sets)
+        self.refused(resume(job, run.dir, *sets, "--set=stop.epochs=2"),
+                     f"{run.dir}: version 14 has the last task of a run of 1 "
+                     "epochs, with 1 mini-batches of sync.local_steps: 3; a "
+                     "longer run would leave out 2 that follow")
+        # 42 mini-batches are whole tasks.
+        run = harness.train(job, *sets, "--set=stop.epochs=1.05")
+        summary, _ = self.goes_on(job, run.dir, *sets, "--set=stop.epochs=2")
+        self.assertEqual(summary["samples"], 2 * 1280)
+        self.balanced(run.dir, summary)
+
     def test_a_run_that_has_not_ended_is_left_alone(self):
         job = harness.write_job(harness.LINEAR_JOB.replace(
             "epochs: 2", "seconds: 600"))

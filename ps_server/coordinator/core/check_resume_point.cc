@@ -77,4 +77,26 @@ absl::Status CheckRecoveryPoint(const CoordinatorOptions& options) {
   return CheckSense(options.resume->snapshot, TotalOf(options));
 }
 
+absl::Status CheckLastTask(const proto::Job& before,
+                           const CoordinatorOptions& options) {
+  const BatchSchedule ended = JobSchedule(before, options.train_samples);
+  const BatchSchedule goes_on = JobSchedule(options.job, options.train_samples);
+  const BlockId last(ended.total() - 1);
+  const BatchSchedule::Snapshot& done = options.resume->snapshot.schedule;
+  const bool taken =
+      done.low_water_mark > last ||
+      (!done.exceptions.empty() && done.exceptions.back() == last);
+  if (!taken || goes_on.total() <= last.value()) return absl::OkStatus();
+  const int had = ended.BlockAt(last).batches;
+  const int has = goes_on.BlockAt(last).batches;
+  if (has <= had) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "version ", options.resume->version.value(),
+      " has the last task of a run of ", before.stop().epochs(),
+      " epochs, with ", had, " mini-batches of sync.local_steps: ",
+      before.sync().local_steps(), "; a longer run would leave out ", has - had,
+      " that follow. A new run can begin from its weights "
+      "(model.init_from)"));
+}
+
 }  // namespace sluice

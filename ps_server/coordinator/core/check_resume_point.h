@@ -15,6 +15,14 @@ absl::Status CheckResumePoint(const CoordinatorOptions& options);
 // reached: no kFailedPrecondition.
 absl::Status CheckRecoveryPoint(const CoordinatorOptions& options);
 
+// Whether going on with `options` leaves out mini-batches that `before`, the
+// job with which the run came to its `resume`, had no more of: its last task
+// may have had fewer than sync.local_steps, and would count for all of them in
+// a longer run. kFailedPrecondition says how many. REQUIRES: there is a
+// `resume`, and sync.local_steps are the same.
+absl::Status CheckLastTask(const proto::Job& before,
+                           const CoordinatorOptions& options);
+
 }  // namespace sluice
 
 #endif  // SLUICE_PS_SERVER_COORDINATOR_CORE_CHECK_RESUME_POINT_H_

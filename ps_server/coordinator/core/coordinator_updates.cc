@@ -76,6 +76,10 @@ void Coordinator::CommitUpdate() {
   }
   const std::optional<double> loss = LossOf(entries);
   EmitCommit(entries, loss, version);
+  const int k = policy_.k();
+  // Before the snapshot: who begins there has the K of the next update.
+  policy_.Decided(version,
+                  loss.value_or(std::numeric_limits<double>::quiet_NaN()));
   MaybeStore();
   for (const OpenTask& entry : entries) {
     SendVerdictTo(entry.task.key, Outcome::kApplied, "", version);
@@ -84,10 +88,8 @@ void Coordinator::CommitUpdate() {
     last_update_size_ = entries.size();
     Say(Announce::Level::kInfo,
         absl::StrCat("event=update_size version=", version.value(),
-                     " gradients=", entries.size(), " of ", policy_.k()));
+                     " gradients=", entries.size(), " of ", k));
   }
-  policy_.Decided(version,
-                  loss.value_or(std::numeric_limits<double>::quiet_NaN()));
   EndOutdated();
   if (policy_.rules().counts == PolicyRules::Counts::kEveryBatchOfTheVersion) {
     BeginRound(round_);

@@ -178,6 +178,26 @@ TEST_F(StoringTest, WhatIsStoredWithAVersionIsAsOfThatVersion) {
   EXPECT_EQ(run_->TakeSnapshot().totals.counters.samples_applied, 5 * 4);
 }
 
+TEST_F(StoringTest, TheLossOfTheVersionCountsForTheKThatIsStored) {
+  CoordinatorOptions job = Every(1);
+  Set(&job,
+      "sync { policy: K_BATCH_SYNC k: 1 "
+      "k_schedule { adaptive { max_k: 8 smoothing_updates: 1 } } }");
+  job.job.mutable_limits()->set_staged_gradients(10);
+  Begin(job);
+  run_->ReportLoss(1);
+  Update();
+  Write(1);
+  run_->ReportLoss(0.1);
+  Update();
+  Write(2);
+  ASSERT_GT(run_->State().k, 1);
+  for (const StoreManifest& manifest : run_->All<StoreManifest>()) {
+    EXPECT_EQ(manifest.snapshot->k.losses, manifest.version.value());
+  }
+  EXPECT_EQ(run_->All<StoreManifest>().back().snapshot->k.k, run_->State().k);
+}
+
 TEST_F(StoringTest, AnOldOneGoesOnlyWhenANewerOneIsWhole) {
   Begin(Every(2, /*keep=*/1));
   Update(2);
