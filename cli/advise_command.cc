@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/time.h"
@@ -42,6 +43,22 @@ struct AdviseFlags {
   std::string gnuplot = "/usr/bin/gnuplot";
   bool json = false;
 };
+
+// Refuses a folder where the advice would replace what it is made from: the job
+// itself, or that of a run.
+absl::Status CheckOut(const AdviseFlags& flags) {
+  std::error_code error;
+  const bool runs = std::filesystem::exists(flags.out + "/commit_log", error);
+  if (!runs && !std::filesystem::equivalent(flags.out + "/job.textproto",
+                                            flags.job.path, error)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("--out ", flags.out, ": the advice would replace ",
+                   flags.out, "/job.textproto, which is ",
+                   runs ? "that of the run in the folder" : "the job it is for",
+                   "; name another folder"));
+}
 
 // Writes the files of the advice, and replaces older ones. After an error there
 // is no job of an older one.
@@ -124,7 +141,9 @@ absl::Status Complete(const ResolvedJob& job, AdviseFlags* flags) {
         "one of --target-accuracy and --target-loss must be given");
   }
   // Before the runs, which would all refuse it.
-  SLUICE_RETURN_IF_ERROR(CheckTarget(job, question.target));
+  ResolvedJob simulated = job;
+  simulated.job.mutable_evaluation()->set_every_epochs(question.evaluate_every);
+  SLUICE_RETURN_IF_ERROR(CheckTarget(simulated, question.target));
   if (!flags->compute_times.empty()) {
     SLUICE_RETURN_IF_ERROR(
         UseComputeTimes(job, flags->compute_times, &question));
@@ -171,6 +190,9 @@ int RunAdvise(AdviseFlags* flags) {
   const absl::Time began = Clock::Real()->Now();
   const absl::StatusOr<ResolvedJob> job = flags->job.Load();
   if (!job.ok()) return Fail(job.status());
+  if (const absl::Status status = CheckOut(*flags); !status.ok()) {
+    return Fail(status);
+  }
   if (const absl::Status status = Complete(*job, flags); !status.ok()) {
     return Fail(status);
   }
@@ -183,7 +205,12 @@ int RunAdvise(AdviseFlags* flags) {
   absl::StatusOr<Advice> advice = Advise(flags->question);
   if (!advice.ok()) return Fail(advice.status());
   AdviceReport report;
-  report.job_path = flags->job.path;
+  // The delays are a model of the cluster that the advice is for.
+  JobFlags trained = flags->job;
+  std::erase_if(trained.set, [](const std::string& field) {
+    return absl::StartsWith(field, "delays");
+  });
+  report.job = trained.Words();
   report.advice = *std::move(advice);
   report.target = flags->question.target;
   report.seeds = flags->question.seeds;

@@ -51,6 +51,19 @@ std::vector<std::string> JobFlags::Overrides() const {
   return overrides;
 }
 
+std::vector<std::string> JobFlags::Words() const {
+  std::vector<std::string> words = {path};
+  const auto add = [&](const char* flag, const std::string& value) {
+    words.push_back(flag);
+    words.push_back(value);
+  };
+  for (const std::string& field : set) add("--set", field);
+  if (workers) add("--workers", absl::StrCat(*workers));
+  if (shards) add("--shards", absl::StrCat(*shards));
+  if (seed) add("--seed", absl::StrCat(*seed));
+  return words;
+}
+
 namespace {
 
 // The shards would refuse the same weights, only later.

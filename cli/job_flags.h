@@ -36,6 +36,9 @@ struct JobFlags {
   // The overrides in order: --set first, so that named flags win.
   std::vector<std::string> Overrides() const;
 
+  // The same flags as words of a command line, the job file first.
+  std::vector<std::string> Words() const;
+
   // Errors as LoadJob's and InitialWeights::Open's.
   absl::StatusOr<ResolvedJob> Load() const;
   // The same for a job that resumes the run in `run_dir`. Defaults that follow

@@ -214,8 +214,8 @@ absl::Status CheckTarget(const ResolvedJob& job,
         "a target needs evaluation.enabled and evaluation.every_epochs above "
         "0");
   }
-  if (target.loss.has_value() && std::isnan(*target.loss)) {
-    return absl::InvalidArgumentError("the target loss is not a number");
+  if (target.loss.has_value() && !std::isfinite(*target.loss)) {
+    return absl::InvalidArgumentError("the target loss is not a finite number");
   }
   if (target.accuracy.has_value() && !job.data.classification) {
     return absl::InvalidArgumentError(

@@ -231,7 +231,7 @@ TEST(SimulatedRunTest, ATargetThatCannotBeMeasuredIsRefused) {
       refusal({"evaluation.every_epochs=0"}, {.accuracy = {}, .loss = 1}),
       HasSubstr("evaluation.every_epochs"));
   EXPECT_THAT(refusal({}, {.accuracy = {}, .loss = NAN}),
-              HasSubstr("not a number"));
+              HasSubstr("not a finite number"));
 }
 
 TEST(SimulatedRunTest, ADivergingRunNamesTheTensorAndLeavesASummary) {

@@ -5,10 +5,13 @@
 #include <map>
 #include <vector>
 
+#include "absl/algorithm/container.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "cli/plot/figure_scripts.h"
 #include "nlohmann/json.hpp"
 
@@ -193,6 +196,17 @@ void PrintChoices(const AdviceReport& report, std::ostream& out) {
   }
 }
 
+// As a shell reads it as one word.
+void AppendShellWord(std::string* line, absl::string_view word) {
+  const bool plain = !word.empty() && absl::c_all_of(word, [](char c) {
+    return absl::ascii_isalnum(c) || absl::StrContains("-_./=:,+", c);
+  });
+  absl::StrAppend(
+      line, plain ? std::string(word)
+                  : absl::StrCat(
+                        "'", absl::StrReplaceAll(word, {{"'", "'\\''"}}), "'"));
+}
+
 void PrintRecommended(const ResolvedJob& job, const AdviceReport& report,
                       std::ostream& out) {
   const Advice& advice = report.advice;
@@ -217,9 +231,8 @@ void PrintRecommended(const ResolvedJob& job, const AdviceReport& report,
       << FormatSyncBlock(choice.sync)
       << absl::StrFormat("# and optimizer.learning_rate: %.10g\n\n",
                          entrant.learning_rate);
-  out << "./sluice train " << report.job_path
-      << absl::StrFormat(" --workers %d --set 'sync={%s}' --set %s\n",
-                         job.job.cluster().workers(),
+  out << "./sluice train " << absl::StrJoin(report.job, " ", AppendShellWord)
+      << absl::StrFormat(" --set 'sync={%s}' --set %s\n",
                          FormatSyncLine(choice.sync), entrant.overrides.back());
 }
 

@@ -4,6 +4,7 @@
 #include <optional>
 #include <ostream>
 #include <string>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "cli/plot/figure.h"
@@ -14,7 +15,9 @@ namespace sluice {
 
 // What `sluice advise` has to say.
 struct AdviceReport {
-  std::string job_path;
+  // Of the command line that trains the job: its file and flags. The choice is
+  // added to them.
+  std::vector<std::string> job;
   Advice advice;
   SimulationTarget target;
   int seeds = 0;

@@ -40,7 +40,15 @@ Race::Trial TrialOf(double reached, double error) {
 // `sync` s, ASYNC 2 s, and K_BATCH_SYNC does not get there.
 AdviceReport Report(double sync, int seeds = 3) {
   AdviceReport report;
-  report.job_path = "small.textproto";
+  report.job = {"small.textproto",
+                "--set",
+                "data.batch_size=8",
+                "--set",
+                "a b.textproto",
+                "--set",
+                "",
+                "--set",
+                "it's"};
   report.target.loss = 0.1;
   report.seeds = 3;
   report.budget = absl::Seconds(60);
@@ -123,10 +131,11 @@ TEST(AdviseReportTest, SaysWhatAPersonNeeds) {
                               "rate 0.2 (the job's is 0.1)"));
   EXPECT_THAT(text, HasSubstr("no slower, as far as can be told: SYNC\n"));
   EXPECT_THAT(text, HasSubstr("dropped at 2 s: error 0.4"));
-  EXPECT_THAT(text,
-              HasSubstr("./sluice train small.textproto --workers 4 --set "
-                        "'sync={policy: K_SYNC k: 2}' --set "
-                        "optimizer.learning_rate=0.2\n"));
+  EXPECT_THAT(
+      text, HasSubstr("./sluice train small.textproto --set data.batch_size=8 "
+                      "--set 'a b.textproto' --set '' --set 'it'\\''s' --set "
+                      "'sync={policy: K_SYNC k: 2}' --set "
+                      "optimizer.learning_rate=0.2\n"));
   EXPECT_THAT(text, Not(HasSubstr("budget")));
 }
 

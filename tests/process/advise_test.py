@@ -5,6 +5,7 @@ next."""
 
 import json
 import re
+import shlex
 import unittest
 
 import harness
@@ -135,6 +136,41 @@ class AdviseTest(unittest.TestCase):
         self.assertEqual(result.returncode, 1, result.stderr)
         self.assertIn("advice.json", result.stderr)
         self.assertFalse((out / "job.textproto").exists())
+
+    def test_the_command_at_the_end_trains_the_job_that_was_asked_about(self):
+        job = harness.write_job(JOB)
+        strange = job.with_name("a job's.textproto")
+        job.rename(strange)
+        result = harness.tool(
+            "advise", strange, *TARGET, "--policies=SYNC", "--set",
+            CONSTANT, "--set", "limits.lease_s=7", "--workers=3", "--seed=5",
+            "--out", harness.scratch() / "advice")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        command = shlex.split(re.search(r"^\./sluice (train .*)$", result.stdout,
+                                        re.M)[1])
+        checked = harness.tool("check", *command[1:])
+        self.assertEqual(checked.returncode, 0, checked.stderr)
+        for field in ("workers: 3", "lease_s: 7", "seed: 5"):
+            self.assertIn(f"{field}\n", checked.stdout)
+        self.assertNotIn("delays", checked.stdout)
+
+    def test_the_job_that_was_asked_about_is_not_replaced(self):
+        job = harness.write_job(JOB)
+        text = job.read_text()
+        run = harness.train(job)
+        for out, whose in ((job.parent, "which is the job it is for"),
+                           (run.dir, "that of the run in the folder")):
+            result = harness.tool("advise", job, *TARGET, "--set", CONSTANT,
+                                  "--out", out)
+            self.assertEqual(result.returncode, 2)
+            self.assertIn(whose, result.stderr)
+        self.assertEqual(job.read_text(), text)
+
+    def test_a_job_that_evaluates_only_at_its_end_is_evaluated_as_asked(self):
+        _, advice = advise(harness.write_job(JOB), *TARGET,
+                           "--policies=SYNC", "--set", CONSTANT, "--set",
+                           "evaluation.every_epochs=0")
+        self.assertIn("SYNC", advice["recommended"]["choice"])
 
     def test_a_budget_that_is_used_up_leaves_what_was_not_tried(self):
         _, advice = advise(harness.write_job(JOB), *TARGET, "--set", CONSTANT,
