@@ -56,7 +56,7 @@ std::variant<Flags, int> ParseFlags(int argc, char** argv) {
   app.add_option("--http-linger", flags.http_linger_s,
                  "seconds for which shard 0 goes on showing how the run stood "
                  "in the end, so that Prometheus sees it; SIGTERM ends them")
-      ->check(CLI::Range(0.0, 86400.0))
+      ->check(CLI::Range(0, 86400))
       ->needs(http)
       ->capture_default_str();
   AddTlsFlags(&app, &flags.tls);

@@ -25,7 +25,7 @@ struct Flags {
   std::string run_id;          // Of that run; empty: any.
   bool debug = false;          // Every task is logged.
   std::string http;            // Of the pages, host:port; empty: none.
-  double http_linger_s = 0;    // How long they stay once the run is over.
+  int http_linger_s = 0;       // How long they stay once the run is over.
   TlsFlags tls;
 };
 

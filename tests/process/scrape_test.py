@@ -126,7 +126,7 @@ class EndOfARunTest(unittest.TestCase):
             self.assertEqual(lead.wait(harness.TIMEOUT_S), 0)
 
     def test_it_ends_by_itself(self):
-        with Shown(["stop.updates=20"], linger_s=0.5) as run:
+        with Shown(["stop.updates=20"], linger_s=1) as run:
             self.assertEqual(
                 run.processes["shard 0"].wait(harness.TIMEOUT_S), 0)
             self.assertIn("event=lingering seconds=0.5", run.log("shard 0"))
@@ -249,6 +249,8 @@ class ProcessTest(unittest.TestCase):
                  "--http-linger requires --http"),
                 ([*shard, "--shard=0", "--http=127.0.0.1:0",
                   "--http-linger=-1"], "--http-linger"),
+                ([*shard, "--shard=0", "--http=127.0.0.1:0",
+                  "--http-linger=nan"], "--http-linger"),
                 ([harness.WORKER, f"--job={job}", "--worker=0", to,
                   "--http=8080"], "--http: "),
                 ([harness.EVALUATOR, f"--job={job}", to, "--http=8080"],
