@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -109,6 +110,7 @@ ProgressView::ProgressView(std::ostream& out, int columns)
     : out_(out), columns_(columns) {}
 
 void ProgressView::Show(const proto::JobStatus& status, absl::Time now) {
+  ShowLosses(status, now);
   const std::string line = FormatProgress(status);
   if (columns_ > 0) {
     const std::vector<std::string> rows = Fold(line, columns_);
@@ -126,6 +128,21 @@ void ProgressView::Show(const proto::JobStatus& status, absl::Time now) {
   last_phase_ = status.phase();
   last_test_version_ = test_version;
   out_ << line << std::endl;
+}
+
+// The launcher tells of deaths itself.
+void ProgressView::ShowLosses(const proto::JobStatus& status, absl::Time now) {
+  for (const proto::WorkerStatus& worker : status.worker()) {
+    if (!absl::StartsWith(worker.last_loss(), "left: ")) continue;
+    auto [place, first] = losses_.try_emplace(worker.id());
+    auto& [shown, at] = place->second;
+    if (worker.last_loss() == shown || (!first && now - at < kLossEvery)) {
+      continue;
+    }
+    shown = worker.last_loss();
+    at = now;
+    Say(absl::StrCat("worker ", worker.id(), " ", shown));
+  }
 }
 
 void ProgressView::Erase() {

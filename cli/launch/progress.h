@@ -1,8 +1,11 @@
 #ifndef SLUICE_CLI_LAUNCH_PROGRESS_H_
 #define SLUICE_CLI_LAUNCH_PROGRESS_H_
 
+#include <cstdint>
+#include <map>
 #include <ostream>
 #include <string>
+#include <utility>
 
 #include "absl/time/time.h"
 #include "proto/coordinator.pb.h"
@@ -21,6 +24,8 @@ std::string FormatSeconds(double seconds);
 // Shows the progress of a run. On a terminal it is one line that is written
 // over, folded where the terminal is narrower. Elsewhere it is a line every
 // kPlainEvery, at once when the phase changes, and soon after a test result.
+// Why a worker has left is a line of its own, at most one every kLossEvery of
+// each.
 //
 // Not thread-safe: call from one thread.
 class ProgressView {
@@ -28,6 +33,9 @@ class ProgressView {
   static constexpr absl::Duration kPlainEvery = absl::Seconds(5);
   // A small job has a new test result at every look.
   static constexpr absl::Duration kTestEvery = absl::Seconds(2);
+
+  // A program that fails at its fourth mini-batch does so every few seconds.
+  static constexpr absl::Duration kLossEvery = absl::Minutes(1);
 
   // `out` outlives this. `columns` is the terminal's width; 0: no terminal.
   ProgressView(std::ostream& out, int columns);
@@ -40,6 +48,7 @@ class ProgressView {
 
  private:
   void Erase();
+  void ShowLosses(const proto::JobStatus& status, absl::Time now);
 
   // Constant after construction.
   std::ostream& out_;
@@ -49,6 +58,8 @@ class ProgressView {
   absl::Time last_shown_ = absl::InfinitePast();
   std::string last_phase_;
   int64_t last_test_version_ = -1;
+  // Of each worker: what was shown, and when.
+  std::map<int64_t, std::pair<std::string, absl::Time>> losses_;
 };
 
 // The columns of the terminal behind a file descriptor; 0 when it is none.

@@ -5,6 +5,8 @@
 
 #include <sstream>
 
+#include "absl/strings/str_cat.h"
+
 namespace sluice {
 namespace {
 
@@ -86,6 +88,34 @@ TEST(ProgressViewTest, PlainLinesComeEveryFewSecondsAndWithNews) {
   const std::string three = out.str();
   EXPECT_EQ(std::count(three.begin(), three.end(), '\n'), 3);
   EXPECT_THAT(three, Not(HasSubstr("\x1b")));
+}
+
+TEST(ProgressViewTest, WhyAWorkerHasLeftIsSaidOnceAMinute) {
+  std::ostringstream out;
+  ProgressView view(out, 0);
+  proto::JobStatus status = RunningStatus();
+  proto::WorkerStatus* worker = status.add_worker();
+  worker->set_id(3);
+  const auto said = [&](const std::string& loss, absl::Duration at) {
+    worker->set_last_loss(loss);
+    out.str("");
+    view.Show(status, kStart + at);
+    return out.str();
+  };
+  const std::string first = "left: the model process (pid 7) has failed";
+  const std::string second = "left: the model process (pid 9) has failed";
+  EXPECT_THAT(said("", {}), Not(HasSubstr("worker 3")));
+  EXPECT_THAT(said(first, absl::Seconds(1)),
+              HasSubstr(absl::StrCat("worker 3 ", first, "\n")));
+  EXPECT_THAT(said(first, absl::Hours(1)), Not(HasSubstr("worker 3")));
+  EXPECT_THAT(said(second, absl::Hours(1)),
+              HasSubstr(absl::StrCat("worker 3 ", second, "\n")));
+  EXPECT_THAT(said(first, absl::Hours(1) + absl::Seconds(59)),
+              Not(HasSubstr("worker 3")));
+  EXPECT_THAT(said(first, absl::Hours(1) + absl::Minutes(1)),
+              HasSubstr("worker 3"));
+  EXPECT_THAT(said("died: killed by signal 9 (Killed)", absl::Hours(2)),
+              Not(HasSubstr("worker 3")));
 }
 
 TEST(ProgressViewTest, ATerminalsLineRenewsItself) {

@@ -131,6 +131,7 @@ void Supervision::GiveUp(const PartEnd& end, const std::string& died,
       EndBy(now + kGrace);
       return;
     case Part::kWorker:
+      if (HoldsUpTheStart()) return FailTheStart(end, died, now);
       // When the run ends well, a worker that was just being started again
       // comes too late for a good end. That is no failure.
       if (workers_left_ == 0 && !lead_ended_well_ && !worker_ended_well_) {
@@ -143,20 +144,27 @@ void Supervision::GiveUp(const PartEnd& end, const std::string& died,
       }
       return;
     case Part::kMember:
+      if (HoldsUpTheStart()) return FailTheStart(end, died, now);
       if (failure_.empty()) actions->say.push_back(died);
       return;
     case Part::kEvaluator:
       if (!failure_.empty()) return;
-      // The coordinator begins only when all are there.
-      if (!progress_.begun) {
-        Blame(end, absl::StrCat(died, "; the run does not begin without it"));
-        return EndBy(now + kGrace);
-      }
+      if (!progress_.begun) return FailTheStart(end, died, now);
       // It then ends the run without the final evaluation.
       Blame(end, absl::StrCat(died, "; the final version is not evaluated"));
       actions->say.push_back(failure_);
       return;
   }
+}
+
+bool Supervision::HoldsUpTheStart() const {
+  return !progress_.begun && failure_.empty() && !interrupted_;
+}
+
+void Supervision::FailTheStart(const PartEnd& end, const std::string& died,
+                               absl::Time now) {
+  Blame(end, absl::StrCat(died, "; the run does not begin without it"));
+  EndBy(now + kGrace);
 }
 
 SuperviseActions Supervision::OnInterrupt() {

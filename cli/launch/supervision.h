@@ -68,8 +68,11 @@ struct RunProgress {
 //   lead       started again, resumes the run    the run fails
 //   shard      started again                     the run fails
 //   worker     started again                     the coordinator decides; the
-//                                                run fails with the last one
-//   member     started again                     its worker waits for it
+//                                                run fails with the last one,
+//                                                and where it has not begun
+//   member     started again                     its worker waits for it; where
+//                                                the run has not begun, it
+//                                                fails
 //   evaluator  started again                     started again, unless its
 //                                                files are wrong
 //
@@ -148,6 +151,10 @@ class Supervision {
   // What follows from the bad end of a child that is not started again.
   void GiveUp(const PartEnd& end, const std::string& died, absl::Time now,
               SuperviseActions* actions);
+  // The coordinator begins only when all are there.
+  bool HoldsUpTheStart() const;
+  void FailTheStart(const PartEnd& end, const std::string& died,
+                    absl::Time now);
   void RestartDue(absl::Time now, SuperviseActions* actions);
   bool Ending() const { return lead_ended_ || killing_ || !failure_.empty(); }
   void EndBy(absl::Time deadline);

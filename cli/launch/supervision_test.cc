@@ -32,6 +32,7 @@ TEST(SupervisionTest, ARunWhoseLeadEndsWellSucceeds) {
 
 TEST(SupervisionTest, AWorkerThatEndsByItselfIsReportedAndTheRunGoesOn) {
   Supervision s(2);
+  s.OnProgress({.begun = true});
   const auto actions = s.OnEnd(Badly(Part::kWorker, "worker-1"), kStart);
   EXPECT_THAT(actions.say, ElementsAre("worker-1: exit status 1"));
   EXPECT_THAT(actions.restart, IsEmpty());
@@ -41,6 +42,25 @@ TEST(SupervisionTest, AWorkerThatEndsByItselfIsReportedAndTheRunGoesOn) {
   EXPECT_THAT(s.given_up(), ElementsAre("worker-1: exit status 1"));
   s.OnEnd(Well(Part::kLead, "ps_server-0"), kStart);
   EXPECT_EQ(s.ExitCode(), 0);
+}
+
+TEST(SupervisionTest, ARunDoesNotBeginWithoutAWorkerThatIsGivenUp) {
+  for (const Part part : {Part::kWorker, Part::kMember}) {
+    Supervision s(3);
+    s.OnEnd(Badly(part, "worker-1"), kStart);
+    EXPECT_EQ(s.failure(),
+              "worker-1: exit status 1; the run does not begin without it");
+    EXPECT_EQ(s.culprit(), "worker-1");
+    EXPECT_TRUE(s.OnTime(kStart + Supervision::kGrace).kill);
+    EXPECT_EQ(s.ExitCode(), 1);
+  }
+}
+
+TEST(SupervisionTest, AWorkerThatEndsOnceTheRunIsStoppedFailsNothing) {
+  Supervision s(2);
+  s.OnInterrupt();
+  s.OnEnd(Badly(Part::kWorker, "worker-1"), kStart);
+  EXPECT_EQ(s.failure(), "");
 }
 
 TEST(SupervisionTest, WorkersThatEndWithAFailedRunAreNoReasonForIt) {
@@ -68,6 +88,7 @@ TEST(SupervisionTest, AWorkerThatIsKilledIsStartedAgainAtOnceThenAfterAPause) {
 
 TEST(SupervisionTest, AWorkerThatKeepsDyingIsLeftDead) {
   Supervision s(2);
+  s.OnProgress({.begun = true});
   absl::Time now = kStart;
   for (int i = 0; i < Supervision::kRestarts; ++i) {
     s.OnProgress({.version = 10 * i});  // That of the others.
@@ -175,6 +196,7 @@ TEST(SupervisionTest, NobodyIsStartedAgainInARunThatFailed) {
 
 TEST(SupervisionTest, TheLastWorkersEndEndsTheRun) {
   Supervision s(2);
+  s.OnProgress({.begun = true});
   s.OnEnd(Badly(Part::kWorker, "worker-1"), kStart);
   s.OnEnd(Badly(Part::kWorker, "worker-0"), kStart);
   EXPECT_FALSE(s.OnTime(kStart).kill);
@@ -186,6 +208,7 @@ TEST(SupervisionTest, TheLastWorkersEndEndsTheRun) {
 
 TEST(SupervisionTest, WhereOthersMayJoinTheLastWorkersEndDoesNotEndTheRun) {
   Supervision s(3);  // Of whom the launcher has started two.
+  s.OnProgress({.begun = true});
   s.OnEnd(Badly(Part::kWorker, "worker-1"), kStart);
   EXPECT_THAT(s.OnEnd(Badly(Part::kWorker, "worker-0"), kStart).say,
               ElementsAre(HasSubstr("worker-0")));
@@ -398,6 +421,7 @@ TEST(SupervisionTest, WhoHasNotHeardOfAGoodEndIsToldToLeaveBeforeHeIsKilled) {
 
 TEST(SupervisionTest, AWorkerThatIsStartedAgainAsTheRunEndsDoesNotFailIt) {
   Supervision s(2);
+  s.OnProgress({.begun = true});
   EXPECT_THAT(s.OnEnd(Killed(Part::kWorker, "worker-0"), kStart).restart,
               ElementsAre("worker-0"));
   s.OnEnd(Well(Part::kWorker, "worker-1"), kStart + absl::Seconds(2));

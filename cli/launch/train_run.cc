@@ -106,10 +106,11 @@ class TrainRun {
 
   void TakeEnded() {
     std::vector<PartEnd> ended = cluster_.TakeEnded();
-    // Ask now for the reason: soon the coordinator may end, too.
+    // Ask now for the reason, and whether the run has begun: soon the
+    // coordinator may end, too.
     for (const PartEnd& end : ended) {
       const bool by_itself = !end.ok && !end.killed;
-      if (by_itself && watch_.has_value()) AskForFailure();
+      if (by_itself && watch_.has_value()) AskHowItStands();
     }
     for (const PartEnd& end : ended) reports_.Add(end, clock_->Now());
     // Before the child is started again, or its place would still be taken.
@@ -153,18 +154,10 @@ class TrainRun {
         patience));
   }
 
-  void AskForFailure() {
+  // Nullopt: the coordinator does not answer.
+  std::optional<proto::JobStatus> AskHowItStands() {
     const absl::StatusOr<proto::JobStatus> status = watch_->GetStatus();
-    if (status.ok() && status->phase() == "failed") {
-      supervision_.OnFailure(status->message());
-    }
-  }
-
-  void ShowStatus() {
-    const absl::StatusOr<proto::JobStatus> status = watch_->GetStatus();
-    if (!status.ok()) return;
-    ReportDeaths();
-    view_.Show(*status, clock_->Now());
+    if (!status.ok()) return std::nullopt;
     RunProgress progress;
     progress.begun = status->phase() != "starting";
     progress.version = status->version();
@@ -176,6 +169,14 @@ class TrainRun {
     if (status->phase() == "failed") {
       supervision_.OnFailure(status->message());
     }
+    return *status;
+  }
+
+  void ShowStatus() {
+    const std::optional<proto::JobStatus> status = AskHowItStands();
+    if (!status.has_value()) return;
+    ReportDeaths();
+    view_.Show(*status, clock_->Now());
     // The generation that was asked to stop may have ended before it did so.
     if (stopping_ && IsGoingOn(status->phase())) Stop();
   }

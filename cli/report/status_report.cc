@@ -155,6 +155,11 @@ std::string FormatStatus(const proto::JobStatus& status) {
   absl::StrAppendFormat(
       &text, "%-40s %s\n", "all gradients",
       Verdicts(CountersFrom(kRunCounters, status.counters())));
+  for (const proto::WorkerStatus& worker : status.worker()) {
+    if (worker.last_loss().empty()) continue;
+    absl::StrAppend(&text, "worker ", worker.id(),
+                    " was lost: ", worker.last_loss(), "\n");
+  }
   return text;
 }
 

@@ -11,6 +11,7 @@ namespace sluice {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 proto::JobStatus TwoWorkersOneDead() {
   proto::JobStatus status;
@@ -38,6 +39,17 @@ TEST(StatusReportTest, NamesTheDeadAndWhoIsWaitedForSinceWhen) {
   EXPECT_THAT(text, HasSubstr("K_SYNC, K=2"));
   EXPECT_THAT(text, HasSubstr("waiting for worker 1 since 1 min 01 s"));
   EXPECT_THAT(text, testing::ContainsRegex("worker 1 +dead +12.2 s"));
+}
+
+TEST(StatusReportTest, SaysWhyWorkersWereLost) {
+  proto::JobStatus status;
+  proto::WorkerStatus* worker = status.add_worker();
+  worker->set_id(4);
+  worker->set_state("computing");
+  EXPECT_THAT(FormatStatus(status), Not(HasSubstr("was lost")));
+  worker->set_last_loss("left: a mistake");
+  EXPECT_THAT(FormatStatus(status),
+              HasSubstr("worker 4 was lost: left: a mistake\n"));
 }
 
 TEST(StatusReportTest, ShowsOnlyStalenessThatOccurred) {

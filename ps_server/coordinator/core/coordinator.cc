@@ -267,6 +267,7 @@ void Coordinator::PeerLost(Peer peer, const std::string& why) {
   Say(Announce::Level::kWarning,
       absl::StrCat("event=lost peer=\"", peer.ToString(), "\" reason=\"", why,
                    "\""));
+  members_.Lost(peer, why);
   agreement_.Lost(peer);
   instructions_.Lost(peer);
   switch (peer.role) {

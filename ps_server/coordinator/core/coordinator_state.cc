@@ -67,7 +67,7 @@ JobState Coordinator::State(absl::Time now) const {
             {WorkerId(peer.id), member.life,
              tasks_.LiveOf(WorkerId(peer.id)) != nullptr, member.incarnation,
              heard, stats_.GradientsOf(WorkerId(peer.id)), member.process,
-             member.counters, member.members,
+             member.counters, member.members, member.last_loss,
              PlaceOf(job_, WorkerId(peer.id))});
         break;
       case Role::kShard:

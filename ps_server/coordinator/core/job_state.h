@@ -39,6 +39,7 @@ struct WorkerState {
   std::string process;
   CounterMap counters;                    // Its own, as it has said last.
   std::vector<std::string> members = {};  // Of several processes: all of them.
+  std::string last_loss = {};  // Why its newest life that is over ended.
   std::string place = {};  // "group 1, slot 2"; empty: groups have one slot.
 };
 

@@ -233,6 +233,10 @@ bool Membership::LeaseOver(Peer peer, Incarnation incarnation) {
   return End(peer, incarnation, closed ? PeerLife::kDead : PeerLife::kCutOff);
 }
 
+void Membership::Lost(Peer peer, const std::string& why) {
+  members_[peer].last_loss = why;
+}
+
 bool Membership::End(Peer peer, Incarnation incarnation, PeerLife life) {
   if (!IsCurrent(peer, incarnation)) return false;
   members_[peer].life = life;

@@ -57,6 +57,7 @@ class Membership {
     std::string cannot_reach;          // As it has said last; empty: nobody.
     absl::Time cut_off_since;          // While it cannot.
     CounterMap counters;               // As it has said last.
+    std::string last_loss;  // Why its newest life that is over ended.
     // The stream broke after a silence, so that nobody need have closed it.
     bool silent = false;
     // For the place of one who is alive.
@@ -104,6 +105,8 @@ class Membership {
   bool Left(Peer peer, Incarnation incarnation);
   bool Died(Peer peer, Incarnation incarnation);
   bool LeaseOver(Peer peer, Incarnation incarnation);
+  // Why the life that has ended did.
+  void Lost(Peer peer, const std::string& why);
   // Living peers whose lease has run out; call LeaseOver() for each.
   std::vector<Peer> Expired(absl::Time now);
 

@@ -191,11 +191,14 @@ TEST(LossTest, AReportedDeathEndsALifeAtOnce) {
   EXPECT_EQ(run.State().workers[0].life, PeerLife::kDead);
   ASSERT_EQ(run.All<EndSession>().size(), 1);
   EXPECT_EQ(run.All<EndSession>()[0].reason, "died: killed");
+  EXPECT_EQ(run.State().workers[0].last_loss, "died: killed");
   run.Forget();
   EXPECT_TRUE(run.ReportDeath(kWorker0, "worker 0").ok()) << "a repeat";
   EXPECT_TRUE(run.All<EndSession>().empty());
   EXPECT_TRUE(
       absl::IsInvalidArgument(run.ReportDeath({Role::kShard, 7}, "shard 7")));
+  EXPECT_TRUE(run.Join(kWorker0).ok());
+  EXPECT_EQ(run.State().workers[0].last_loss, "died: killed") << "before";
 }
 
 TEST(LossTest, AReportedDeathEndsAllSlotsOfTheProcess) {

@@ -41,6 +41,7 @@ Json WorkersJson(const proto::JobStatus& status) {
                                                  worker.members().end());
     }
     if (!worker.place().empty()) json["place"] = worker.place();
+    if (!worker.last_loss().empty()) json["last_loss"] = worker.last_loss();
     workers.push_back(std::move(json));
   }
   return workers;
