@@ -65,7 +65,9 @@ void Supervision::OnProgress(const RunProgress& progress) {
 
 bool Supervision::MayRestart(const PartEnd& end) const {
   if (Ending()) return false;
-  return end.killed || end.lost_coordinator ||
+  // The launcher's lead listens before it starts others: one that does not
+  // answer them hangs.
+  return end.killed || (end.lost_coordinator && progress_.begun) ||
          (end.part == Part::kEvaluator && !end.misused);
 }
 

@@ -135,6 +135,7 @@ TEST(SupervisionTest, AServerThatIsKilledIsStartedAgainAtOnce) {
 
 TEST(SupervisionTest, WhoWaitedInVainForTheCoordinatorIsStartedAgain) {
   Supervision s(2);
+  s.OnProgress({.begun = true});
   for (PartEnd end :
        {Badly(Part::kShard, "ps_server-1"), Badly(Part::kWorker, "worker-0")}) {
     end.lost_coordinator = true;
@@ -143,6 +144,15 @@ TEST(SupervisionTest, WhoWaitedInVainForTheCoordinatorIsStartedAgain) {
   s.OnTime(kStart + Supervision::kPause);
   EXPECT_FALSE(s.RestartsPending());
   EXPECT_EQ(s.failure(), "");
+}
+
+TEST(SupervisionTest, ALeadThatAnswersNobodyAtTheStartEndsTheRun) {
+  Supervision s(2);
+  PartEnd end = Badly(Part::kWorker, "worker-0");
+  end.lost_coordinator = true;
+  s.OnEnd(end, kStart);
+  EXPECT_FALSE(s.RestartsPending());
+  EXPECT_THAT(s.failure(), HasSubstr("the run does not begin without it"));
 }
 
 TEST(SupervisionTest, AServerThatDiesAgainAndAgainEndsTheRun) {

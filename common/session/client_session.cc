@@ -190,13 +190,11 @@ std::optional<absl::Status> ClientSession::OnConnectionEnd(
 
 absl::Status ClientSession::Silent(absl::Time now) const {
   const bool lost = contacted_ || options_.rejoins;
-  absl::Status status = absl::UnavailableError(absl::StrFormat(
+  return AsCoordinatorLost(absl::UnavailableError(absl::StrFormat(
       "%s: no answer for %.1f s (%s); last error: %s", Name(),
       absl::ToDoubleSeconds(now - (contacted_ ? last_heard_ : start_)),
       lost ? "limits.rejoin_timeout_s" : "limits.start_timeout_s",
-      last_error_));
-  if (lost) status = AsCoordinatorLost(std::move(status));
-  return status;
+      last_error_)));
 }
 
 void ClientSession::Awake(absl::Time now) {

@@ -14,8 +14,8 @@
 
 namespace sluice {
 
-// Whether a session ended because the coordinator fell silent after contact. It
-// may come back, and the run with it.
+// Whether a session ended because the coordinator did not answer. It may come
+// yet, or come back, and the run with it.
 bool IsCoordinatorLost(const absl::Status& status);
 // `status` as one that says so, of a peer whose loss is mended in the same way:
 // by starting this process again.

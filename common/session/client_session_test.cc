@@ -156,6 +156,17 @@ TEST(ClientSessionTest, AnUnreachableCoordinatorIsGivenUpAndNamed) {
             "(limits.rejoin_timeout_s); last error: connection refused");
 }
 
+TEST(ClientSessionTest, ACoordinatorThatNeverCameMayComeYet) {
+  ClientSession session(WorkerOptions(), kStart);
+  StayAwake(&session, session.Deadline());
+  const auto end = session.OnConnectionEnd(
+      absl::UnavailableError("connection refused"), session.Deadline());
+  ASSERT_TRUE(end.has_value());
+  EXPECT_TRUE(IsCoordinatorLost(*end));
+  EXPECT_NE(end->message().find("(limits.start_timeout_s)"),
+            absl::string_view::npos);
+}
+
 TEST(ClientSessionTest, WhoHasTakenPartBeforeWaitsNoLongerForItsFirstWelcome) {
   ClientSession::Options options = WorkerOptions();
   options.rejoins = true;

@@ -138,7 +138,7 @@ class BadSurroundingsTest(unittest.TestCase):
             self.assertRegex(
                 self.refused(*command,
                              *harness.sets(["limits.start_timeout_s=0.5"]),
-                             status=1),
+                             status=75),
                 rf"coordinator at 127.0.0.1:{port}: no answer for 0\.\d s "
                 r"\(limits.start_timeout_s\); .*refused")
 

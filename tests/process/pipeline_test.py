@@ -293,7 +293,7 @@ class PipelineTest(unittest.TestCase):
         ended = self.worker(
             *harness.sets(stages(2) + ["limits.start_timeout_s=3"]),
             "--listen=unix-abstract:sluice-pipeline-test-alone")
-        self.assertEqual(ended.returncode, 1, ended.stderr)
+        self.assertEqual(ended.returncode, 75, ended.stderr)
         self.assertIn("member 1 of worker 0: no link for 3s "
                       "(limits.start_timeout_s)", ended.stderr)
 

@@ -89,7 +89,7 @@ class TlsTest(unittest.TestCase):
                  f"--coordinator={run.lead}", f"--tls={foreign / 'worker'}",
                  *harness.sets(["limits.start_timeout_s=3"])],
                 capture_output=True, text=True, timeout=harness.TIMEOUT_S)
-        self.assertEqual(worker.returncode, 1, worker.stderr)
+        self.assertEqual(worker.returncode, 75, worker.stderr)
         self.assertRegex(worker.stderr, 'event=handshake_failed '
                          'reason=".*certificate verify failed')
         for line in worker.stderr.splitlines():

@@ -143,7 +143,6 @@ LinkWait GroupLinks::WaitOf(bool rejoins) const {
       .timeout = absl::Seconds(rejoins ? limits.rejoin_timeout_s()
                                        : limits.start_timeout_s()),
       .field = rejoins ? "limits.rejoin_timeout_s" : "limits.start_timeout_s",
-      .rejoins = rejoins,
       .stopped = [this] { return life_.stopped() || !broken().ok(); }};
 }
 

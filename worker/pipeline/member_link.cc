@@ -51,10 +51,9 @@ absl::Status WaitFor(const LinkWait& wait, Clock* clock,
     if (is_there || wait.stopped()) return absl::OkStatus();
     const absl::Duration waited = clock->Now() - begin;
     if (waited >= wait.timeout) {
-      absl::Status late = absl::UnavailableError(absl::StrCat(
+      return AsCoordinatorLost(absl::UnavailableError(absl::StrCat(
           whom(), ": no link for ", absl::FormatDuration(wait.timeout), " (",
-          wait.field, ")"));
-      return wait.rejoins ? AsCoordinatorLost(std::move(late)) : late;
+          wait.field, ")")));
     }
     if (begin + waited < say) continue;
     say += kSayEvery;

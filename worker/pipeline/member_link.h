@@ -58,8 +58,6 @@ struct MembersBehind {
 struct LinkWait {
   absl::Duration timeout;
   std::string field;  // Of the job, that gave it.
-  // It was linked before, so that starting this process again may mend it.
-  bool rejoins = false;
   std::function<bool()> stopped;  // Asked about every 100 ms.
 };
 

@@ -11,6 +11,7 @@
 #include "common/named_thread.h"
 #include "common/process_name.h"
 #include "common/rpc/polling.h"
+#include "common/session/client_session.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -179,9 +180,9 @@ TEST_F(MemberLinkTest, OneThatDoesNotComeIsNamed) {
   const absl::Status late = before_->Await(
       Wait(absl::Milliseconds(150)),
       {.on_message = [](const auto&) {}, .on_broken = [](const auto&) {}});
-  EXPECT_EQ(late,
-            absl::UnavailableError("member 1 of worker 3: no link for 150ms "
-                                   "(limits.start_timeout_s)"));
+  EXPECT_EQ(late, AsCoordinatorLost(absl::UnavailableError(
+                      "member 1 of worker 3: no link for 150ms "
+                      "(limits.start_timeout_s)")));
   // Nobody waits for one now.
   const absl::Status not_ready = behind_->Link(
       Wait(absl::Milliseconds(150)),
