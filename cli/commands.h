@@ -27,6 +27,10 @@ void AddDoctorCommand(CLI::App& app, int* exit_code);
 // the summary of a run that is over.
 void AddStatusCommand(CLI::App& app, int* exit_code);
 
+// `stop RUN|ADDRESS`: has a run end as if a stop condition had been reached, and
+// waits for that. 1: it failed, or nobody answers.
+void AddStopCommand(CLI::App& app, int* exit_code);
+
 // `ui RUN`: shows a run in the browser, while it goes on and when it is over.
 void AddUiCommand(CLI::App& app, int* exit_code);
 

@@ -16,6 +16,7 @@ int main(int argc, char** argv) {
   sluice::AddCheckCommand(app, &exit_code);
   sluice::AddDoctorCommand(app, &exit_code);
   sluice::AddStatusCommand(app, &exit_code);
+  sluice::AddStopCommand(app, &exit_code);
   sluice::AddUiCommand(app, &exit_code);
   sluice::AddEvalCommand(app, &exit_code);
   sluice::AddCheckpointCommands(app, &exit_code);

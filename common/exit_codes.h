@@ -11,9 +11,9 @@ inline constexpr int kExitFailed = 1;
 inline constexpr int kExitUsage = 2;
 // Another lead has taken over the run. Do not start this one again.
 inline constexpr int kExitSuperseded = 3;
-// The coordinator has not answered for limits.start_timeout_s, or was silent
-// for limits.rejoin_timeout_s. Start this process again, because the
-// coordinator may come (EX_TEMPFAIL of sysexits.h).
+// The coordinator has not answered for limits.start_timeout_s, or was silent for
+// limits.rejoin_timeout_s, and may come; or this process was told to --yield.
+// Start it again (EX_TEMPFAIL of sysexits.h).
 inline constexpr int kExitCoordinatorLost = 75;
 
 }  // namespace sluice

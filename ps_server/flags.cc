@@ -59,6 +59,12 @@ std::variant<Flags, int> ParseFlags(int argc, char** argv) {
       ->check(CLI::Range(0, 86400))
       ->needs(http)
       ->capture_default_str();
+  app.add_flag(
+      "--yield", flags.yield,
+      "on SIGTERM end with 75, since this process is to be started "
+      "again, perhaps elsewhere, and the run goes on; the lead writes "
+      "a checkpoint first. Default: the lead ends the run, and another "
+      "shard waits for its end");
   AddTlsFlags(&app, &flags.tls);
   if (const auto code = ParseCommandLine(argc, argv, &app)) return *code;
   return flags;

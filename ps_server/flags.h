@@ -25,6 +25,7 @@ struct Flags {
   std::string run_id;          // Of that run; empty: any.
   bool debug = false;          // Every task is logged.
   std::string http;            // Of the pages, host:port; empty: none.
+  bool yield = false;          // On SIGTERM (ShardDaemon::Yield).
   int http_linger_s = 0;       // How long they stay once the run is over.
   TlsFlags tls;
 };

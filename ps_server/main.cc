@@ -52,6 +52,7 @@ int main(int argc, char** argv) {
   sluice::LetRead(job->job.output().mode());
   sluice::ShardDaemon daemon(&flags, &*job);
   sluice::StopSignal signal([&](const std::string& name) {
+    if (flags.yield) return daemon.Yield(name);
     daemon.RequestStop(absl::StrCat("stopped by ", name));
   });
   return Exit(daemon.Run());

@@ -8,10 +8,13 @@
 // last one's final status; both change under mu_.
 #include "ps_server/shard_daemon.h"
 
+#include <cstdlib>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "common/clock.h"
+#include "common/exit_codes.h"
 #include "common/group.h"
 #include "common/job_counts.h"
 #include "common/status_macros.h"
@@ -21,6 +24,12 @@
 #include "spdlog/spdlog.h"
 
 namespace sluice {
+namespace {
+
+// Kubernetes kills a pod a minute or two after it was told to end.
+constexpr absl::Duration kStoreFor = absl::Seconds(30);
+
+}  // namespace
 
 absl::Status ShardDaemon::Run() {
   LogGrpcErrors();
@@ -115,6 +124,45 @@ void ShardDaemon::RequestStop(const std::string& reason) {
   absl::MutexLock lock(&mu_);
   stop_ = reason;
   if (server_ != nullptr) server_->RequestStop(reason);
+}
+
+absl::Status ShardDaemon::StoreNext() {
+  int64_t version = 0;
+  {
+    absl::MutexLock lock(&mu_);
+    if (server_ == nullptr) {
+      return absl::UnavailableError("no generation of the run has begun");
+    }
+    SLUICE_ASSIGN_OR_RETURN(version, server_->RequestCheckpoint());
+  }
+  const absl::Time begin = Clock::Real()->Now();
+  while (Clock::Real()->Now() - begin < kStoreFor) {
+    SLUICE_ASSIGN_OR_RETURN(const proto::JobStatus status, Status());
+    if (status.checkpoint().newest_version() >= version) {
+      return absl::OkStatus();
+    }
+    pause_.For(absl::Milliseconds(50));
+  }
+  return absl::DeadlineExceededError(
+      absl::StrCat("version ", version, " was not written within ",
+                   absl::FormatDuration(kStoreFor)));
+}
+
+void ShardDaemon::Yield(const std::string& signal) {
+  {
+    absl::MutexLock lock(&mu_);
+    if (final_status_.has_value()) return pause_.Stop();
+  }
+  spdlog::info("event=yielding signal={}", signal);
+  if (flags_.shard == 0) {
+    const absl::Status stored = StoreNext();
+    if (!stored.ok()) {
+      spdlog::warn("event=not_stored reason=\"{}\"",
+                   std::string(stored.message()));
+    }
+  }
+  spdlog::shutdown();
+  std::_Exit(kExitCoordinatorLost);
 }
 
 }  // namespace sluice

@@ -27,7 +27,8 @@ namespace sluice {
 // one is in the next but what EarlierLife says, so that what recovers is what
 // starts.
 //
-// RequestStop may be called from any thread. Thread-compatible otherwise.
+// RequestStop and Yield may be called from any thread. Thread-compatible
+// otherwise.
 class ShardDaemon {
  public:
   // Both must outlive this.
@@ -42,11 +43,18 @@ class ShardDaemon {
   // As ShardServer's; between two generations the next one is asked, unless it
   // waits for the run folder to be readable: that is given up.
   void RequestStop(const std::string& reason);
+  // Ends the process with kExitCoordinatorLost: it is to be started again, and
+  // the others wait for it as for one that died. The lead first has a version
+  // stored, if the job has checkpoints, and waits for that at most 30 s.
+  // Returns where the run is over.
+  void Yield(const std::string& signal);
 
  private:
   // Opens the port for people and Prometheus, where one is wanted.
   absl::Status OpenPages();
   absl::StatusOr<proto::JobStatus> Status();
+  // Has the next version stored, and waits for it.
+  absl::Status StoreNext();
   // Keeps the lead's pages of a run that is over, for who comes for its end.
   void Linger();
   absl::StatusOr<std::optional<EarlierLife>> RunGeneration(

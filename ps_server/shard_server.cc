@@ -385,6 +385,16 @@ void ShardServer::RequestStop(const std::string& reason) {
   }
 }
 
+absl::StatusOr<int64_t> ShardServer::RequestCheckpoint() {
+  absl::MutexLock lock(&lead_mu_);
+  if (lead_closed_) {
+    return absl::UnavailableError("a generation of the run is over");
+  }
+  SLUICE_ASSIGN_OR_RETURN(const proto::CheckpointReply reply,
+                          lead_->service()->OnRequestCheckpoint());
+  return reply.version();
+}
+
 absl::StatusOr<proto::JobStatus> ShardServer::Status() {
   absl::MutexLock lock(&lead_mu_);
   if (final_status_.has_value()) return *final_status_;

@@ -31,8 +31,8 @@
 namespace sluice {
 
 // One ps_server for as long as one generation: a shard, its Exchange service
-// and its session, and in shard 0 the coordinator, all on one port. RequestStop
-// and Status may be called from any thread.
+// and its session, and in shard 0 the coordinator, all on one port.
+// RequestStop, RequestCheckpoint and Status may be called from any thread.
 //
 // Thread-compatible.
 class ShardServer {
@@ -64,6 +64,10 @@ class ShardServer {
   // The lead ends the run as if a stop condition had been reached; others only
   // say that they wait for it.
   void RequestStop(const std::string& reason);
+
+  // Has the next version stored, and returns it. Errors as
+  // Coordinator::RequestCheckpoint's. REQUIRES: this is shard 0.
+  absl::StatusOr<int64_t> RequestCheckpoint();
 
   // How the run stands. From any thread. kUnavailable: the generation is over,
   // and another one follows. REQUIRES: this is shard 0.

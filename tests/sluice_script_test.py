@@ -54,7 +54,7 @@ class SluiceScriptTest(unittest.TestCase):
     def test_a_look_at_a_run_installs_and_builds_nothing(self):
         self.build_the_tool()
         for command in ("checkpoint", "eval", "export", "export-tensorboard",
-                        "goodput", "inspect", "ledger", "status"):
+                        "goodput", "inspect", "ledger", "status", "stop"):
             with self.subTest(command):
                 self.calls.unlink(missing_ok=True)
                 result, called = self.run_script(command, "runs/a-1", "--json")

@@ -31,6 +31,9 @@ void AddDaemonFlags(CLI::App* app, DaemonFlags* flags) {
                   "host:port on which this process shows itself to Prometheus "
                   "(/metrics) and to probes (/healthz, /readyz): in plain "
                   "text, to read only, to whoever reaches it. Default: none");
+  app->add_flag("--yield", flags->yield,
+                "on SIGTERM end with 75, since this process is to be started "
+                "again, perhaps elsewhere. Default: end with 0, for good");
   AddTlsFlags(app, &flags->tls);
 }
 
@@ -62,6 +65,10 @@ absl::StatusOr<TransportSecurity> OpenSecurity(const DaemonFlags& flags,
 
 int ExitCode(const absl::Status& status) {
   if (status.ok()) return 0;
+  if (absl::IsCancelled(status) && IsCoordinatorLost(status)) {
+    spdlog::info("event=yielded reason=\"{}\"", std::string(status.message()));
+    return kExitCoordinatorLost;
+  }
   spdlog::error("event=failed error=\"{}\"", std::string(status.message()));
   return IsCoordinatorLost(status) ? kExitCoordinatorLost : kExitFailed;
 }
@@ -196,7 +203,7 @@ void LeaveOnSignal::OnSignal(const std::string& name) {
   spdlog::info("event=stopping signal={} joined={}", name, !leave.empty());
   if (leave.empty()) {
     spdlog::shutdown();
-    std::_Exit(EXIT_SUCCESS);
+    std::_Exit(yields_ ? kExitCoordinatorLost : EXIT_SUCCESS);
   }
   for (const auto& [slot, call] : leave) call(why);
   absl::MutexLock lock(&mu_);
@@ -213,7 +220,11 @@ void LogNewLife(const proto::Welcome& welcome) {
                welcome.incarnation(), welcome.generation());
 }
 
-absl::Status RunOutcome(const LifeEnd& last) {
+absl::Status RunOutcome(const LifeEnd& last, bool yields) {
+  const absl::Status left =
+      yields ? AsCoordinatorLost(absl::CancelledError(
+                   "stopped by a signal, to be started again"))
+             : absl::OkStatus();
   if (last.finish.has_value()) {
     spdlog::info("event=run_over reason=\"{}{}\"",
                  last.late ? "training was over before it joined: " : "",
@@ -223,10 +234,10 @@ absl::Status RunOutcome(const LifeEnd& last) {
   }
   if (last.told_to_leave && (last.gradient_broken || last.link_broken)) {
     LogEndOfLife(last);  // What it waited for did not let go.
-    return absl::OkStatus();
+    return left;
   }
   SLUICE_RETURN_IF_ERROR(last.worked);
-  return last.told_to_leave ? absl::OkStatus() : last.session;
+  return last.told_to_leave ? left : last.session;
 }
 
 }  // namespace sluice

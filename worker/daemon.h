@@ -34,6 +34,7 @@ struct DaemonFlags {
   std::string log;                     // Empty: stderr.
   bool debug = false;                  // Every task is logged.
   std::string http;                    // Of ProcessPort; empty: none.
+  bool yield = false;                  // As LeaveOnSignal's.
   TlsFlags tls;
 };
 void AddDaemonFlags(CLI::App* app, DaemonFlags* flags);
@@ -90,13 +91,16 @@ void TellUnreached(const GrpcExchange* exchange, CoordinatorClient* client);
 absl::Status LeaveUnlessOk(absl::Status status, CoordinatorClient* client);
 
 // Says good-bye on SIGINT or SIGTERM, for each slot of the process. While none
-// has joined nobody knows the process, so it ends at once, with exit code 0.
+// has joined nobody knows the process, so it ends at once.
 // REQUIRES: StopSignal::Block was called; one at a time in a process.
 //
 // Thread-safe.
 class LeaveOnSignal {
  public:
-  LeaveOnSignal() = default;
+  // `yields`: the process makes room, and is to be started again elsewhere, so
+  // it ends with kExitCoordinatorLost. Else it is over with the run, and ends
+  // with 0.
+  explicit LeaveOnSignal(bool yields) : yields_(yields) {}
 
   // From now on a signal calls `leave` with the reason, and if one has come
   // already, this does.
@@ -106,6 +110,7 @@ class LeaveOnSignal {
   bool Parted(int slot = 0);
   // Whether a signal has come. Who waits for others before it joins asks.
   bool left();
+  bool yields() const { return yields_; }
 
  private:
   void OnSignal(const std::string& name);
@@ -113,6 +118,8 @@ class LeaveOnSignal {
   bool NotLeaving() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     return !leaving_;
   }
+
+  const bool yields_;
 
   absl::Mutex mu_;  // Leaf lock: nothing else is acquired under it.
   std::map<int, std::function<void(const std::string&)>> leave_
@@ -130,8 +137,9 @@ void LogNewLife(const proto::Welcome& welcome);
 
 // How the process ended, by its last life: by the coordinator's Finish if there
 // was one, else by what its work or the session say. OK: the run reached its
-// end, or the process left.
-absl::Status RunOutcome(const LifeEnd& last);
+// end, or the process left for good. IsCoordinatorLost, kCancelled: it
+// `yields`.
+absl::Status RunOutcome(const LifeEnd& last, bool yields);
 
 }  // namespace sluice
 

@@ -250,23 +250,23 @@ absl::StatusOr<LifeEnd> Live(const ResolvedJob& job,
 // Evaluates for the job's coordinator until the run is over; the final weights
 // go into weights.safetensors in `run_dir`, in output.run_dir when that is
 // empty, nowhere when both are. `command` is that of the model process that
-// measures, if the job has one. OK: the run reached its end, or this process
-// was told to stop. Else says what went wrong, naming the culprit. Blocks.
-// REQUIRES: StopSignal::Block was called.
-absl::Status RunEvaluator(const ResolvedJob& job,
+// measures, if the job has one. `yields` as LeaveOnSignal's. OK: the run
+// reached its end, or this process was told to stop. Else says what went wrong,
+// naming the culprit. Blocks. REQUIRES: StopSignal::Block was called.
+absl::Status RunEvaluator(const ResolvedJob& job, bool yields,
                           const TransportSecurity& security, ProcessPort* port,
                           const std::string& run_dir,
                           const std::vector<std::string>& command) {
   SLUICE_ASSIGN_OR_RETURN(ComputeContext context,
                           MakeEvaluatorContext(job, command));
   const std::string weights_path = WeightsPath(job, run_dir);
-  LeaveOnSignal leave;
+  LeaveOnSignal leave(yields);
   RejoinPolicy rejoin;
   for (bool rejoins = false;; rejoins = true) {
     SLUICE_ASSIGN_OR_RETURN(const LifeEnd end,
                             Live(job, security, context, weights_path, rejoins,
                                  rejoin.last_try(), &leave, port));
-    if (!rejoin.Rejoins(end)) return RunOutcome(end);
+    if (!rejoin.Rejoins(end)) return RunOutcome(end, yields);
     LogEndOfLife(end);
     if (!end.gradient_broken) continue;
     CancelToken().WaitFor(rejoin.pause());
@@ -307,6 +307,6 @@ int main(int argc, char** argv) {
   if (!security.ok()) return sluice::UsageExitCode(security.status());
   const auto port = sluice::ProcessPort::Open(flags.http, "evaluator", {"0"});
   if (!port.ok()) return sluice::UsageExitCode(port.status());
-  return sluice::ExitCode(
-      sluice::RunEvaluator(*job, *security, port->get(), run_dir, command));
+  return sluice::ExitCode(sluice::RunEvaluator(*job, flags.yield, *security,
+                                               port->get(), run_dir, command));
 }

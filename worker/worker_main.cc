@@ -1,6 +1,7 @@
 // The worker: computes gradients for the coordinator that the job names.
 // Exit codes: common/exit_codes.h.
 
+#include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <functional>
@@ -117,7 +118,7 @@ struct Process {
   const std::string& timeline;  // Path; empty: none.
   // Of the model process.
   const std::vector<std::string>& command;
-  LeaveOnSignal leave = {};
+  LeaveOnSignal leave;
   // Of a member:
   std::unique_ptr<MemberListener> listener = {};
   std::shared_ptr<const DataSource> data = {};
@@ -403,7 +404,9 @@ absl::Status RunWorker(Process& process, std::optional<WorkerId> given,
         links->first() ? Live(self, context, options, session, &number)
                        : LiveAsMember(self, context, options, session.rejoins));
     session.join.set_id(number);  // The next life keeps it, if it can.
-    if (!rejoin.Rejoins(end)) return RunOutcome(end);
+    if (!rejoin.Rejoins(end)) {
+      return RunOutcome(end, process.leave.yields());
+    }
     LogEndOfLife(end);
     if (!end.gradient_broken) continue;
     CancelToken().WaitFor(rejoin.pause());
@@ -420,20 +423,23 @@ absl::Status RunWorker(Process& process, std::optional<WorkerId> given,
 // that fails ends the process, and with it the others, which are then lost as
 // those of a process that dies.
 int RunSlots(Process& process, int group) {
+  std::atomic<int> left_with = EXIT_SUCCESS;
   std::vector<std::thread> threads;
   const proto::Job& job = process.job.job;
   for (const int slot : SlotsOfMember(job, process.member.member)) {
-    threads.push_back(StartThread("slot", [&process, &job, group, slot,
-                                           place = threads.size()] {
+    threads.push_back(StartThread("slot", [&process, &job, &left_with, group,
+                                           slot, place = threads.size()] {
       const int code = ExitCode(RunWorker(
           process, WorkerOfSlot(job, group, slot), static_cast<int>(place)));
       if (code == EXIT_SUCCESS) return;
+      left_with = code;
+      if (process.leave.left()) return;   // As the others do.
       spdlog::default_logger()->flush();  // Others may still log.
       std::_Exit(code);
     }));
   }
   for (std::thread& thread : threads) thread.join();
-  return EXIT_SUCCESS;
+  return left_with;
 }
 
 // What --worker says is the number of a group's first slot.
@@ -477,7 +483,8 @@ int Run(const DaemonFlags& flags, const std::string& number,
                      .member = member,
                      .port = **port,
                      .timeline = timeline,
-                     .command = command};
+                     .command = command,
+                     .leave = LeaveOnSignal(flags.yield)};
   if (!IsGroup(job->job)) return ExitCode(RunWorker(process, *given, 0));
   const int group = static_cast<int>((*given)->value());
   auto listener = ListenForMembers(member, job->job, group, *security);

@@ -65,10 +65,10 @@ struct Part {
   }
 };
 
-// `words` as Kubernetes is to hand them on: it would replace $(NAME).
+// `words` as Kubernetes is to hand them on: it replaces $(NAME), and $$ by $.
 Words Literally(Words words) {
   for (std::string& word : words) {
-    word = absl::StrReplaceAll(word, {{"$(", "$$("}});
+    word = absl::StrReplaceAll(word, {{"$", "$$"}});
   }
   return words;
 }
@@ -134,7 +134,9 @@ class Manifests {
     const std::string lead = absl::StrCat(Host("lead", "0"), ":", kPort);
     const std::string here = pods() ? "127.0.0.1:" : "0.0.0.0:";
     const Words run = {absl::StrCat("--run-dir=", kRunFolder)};
-    const Words to_lead = {absl::StrCat("--coordinator=", lead)};
+    Words to_lead = {absl::StrCat("--coordinator=", lead)};
+    // A pod that ends with 0 has succeeded, and is not replaced.
+    if (!pods()) to_lead.push_back("--yield");
     Words program = Literally(options_.program);
     if (!program.empty()) program.insert(program.begin(), "--");
     const int threads = std::max(1, job_.job.worker().threads());
@@ -149,6 +151,7 @@ class Manifests {
       // Its pod stays for three scrapes, so that the last one sees the end.
       leads.args.push_back(absl::StrCat("--http-linger=", 3 * kScrapeSeconds));
     }
+    if (!pods()) leads.args.push_back("--yield");
     Append(run, &leads.args);
     parts.push_back(std::move(leads));
     if (shards() > 1) {
@@ -407,8 +410,7 @@ class Manifests {
   Json PodSpec(const Part& part, int index) const {
     Json spec = {
         {"restartPolicy", pods() ? "OnFailure" : "Never"},
-        // A worker hands its task back; the lead writes a checkpoint and has it
-        // measured.
+        // A worker hands its task back; the lead writes a checkpoint.
         {"terminationGracePeriodSeconds", part.role == "lead" ? 120 : 60},
         {"automountServiceAccountToken", false},
         {"securityContext",

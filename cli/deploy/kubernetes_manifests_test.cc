@@ -218,10 +218,10 @@ TEST(KubernetesManifestsTest, APodIsWaitedForAtMostFiveMinutes) {
 
 TEST(KubernetesManifestsTest, TheUsersWordsReachTheProgramAsTheyAre) {
   KubernetesOptions options = Options();
-  options.program = {"sh", "-c", "echo $(HOME)"};
+  options.program = {"sh", "-c", "echo $(HOME) $$ $$(HOME)"};
   const auto jobs = OfKind("Job", Made(options));
   const auto args = ArgsOf(PodOf(jobs.at("linear-worker")));
-  EXPECT_THAT(args, Contains("echo $$(HOME)"));
+  EXPECT_THAT(args, Contains("echo $$(HOME) $$$$ $$$$(HOME)"));
 }
 
 TEST(KubernetesManifestsTest, RefusesWhatKubernetesWould) {

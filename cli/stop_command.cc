@@ -1,0 +1,97 @@
+#include <iostream>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "cli/commands.h"
+#include "cli/launch/find_coordinator.h"
+#include "cli/launch/signal_wait.h"
+#include "cli/report/run_result.h"
+#include "cli/slow_work.h"
+#include "common/tls/tls_flags.h"
+
+namespace sluice {
+namespace {
+
+struct StopFlags {
+  std::string run;
+  TlsFlags tls;
+};
+
+constexpr absl::Duration kLookEvery = absl::Milliseconds(200);
+
+bool IsOver(const proto::JobStatus& status) {
+  return status.phase() == "finished" || status.phase() == "failed";
+}
+
+// `last`: how the run stood when its coordinator was heard of last.
+int ShowEnd(const std::string& run, const proto::JobStatus& last) {
+  if (last.phase() == "failed") {
+    std::cerr << run << ": the run failed: " << last.message() << "\n";
+    return 1;
+  }
+  const absl::StatusOr<std::string> summary = DescribeSummary(run);
+  if (summary.ok()) {
+    std::cout << *summary;
+    return 0;
+  }
+  if (last.phase() == "finished" || last.phase() == "finishing") {
+    std::cout << "the run has ended at version " << last.version() << "\n";
+    return 0;
+  }
+  std::cerr << run << ": the coordinator answers no more; the run was "
+            << last.phase() << "\n";
+  return 1;
+}
+
+int Stop(const StopFlags& flags) {
+  SignalWait signals;  // Before gRPC starts its threads.
+  const auto watch = FindCoordinator(flags.run, flags.tls);
+  if (absl::IsInvalidArgument(watch.status())) {
+    std::cerr << watch.status().message() << "\n";
+    return 2;
+  }
+  absl::StatusOr<proto::JobStatus> status =
+      watch.ok() ? (*watch)->GetStatus()
+                 : absl::StatusOr<proto::JobStatus>(watch.status());
+  if (!status.ok()) {
+    std::cerr << flags.run << ": " << status.status().message() << "\n";
+    return 1;
+  }
+  SlowWork slow("stop", "version");
+  proto::JobStatus last = *status;
+  bool asked = false;
+  while (!IsOver(last) && !absl::IsUnavailable(status.status())) {
+    slow.At(last.version());
+    // A generation that was asked may have ended before it did so.
+    if (!asked || last.phase() != "finishing") {
+      asked = (*watch)->Stop("stopped by the user").ok();
+    }
+    if (signals.WaitFor(kLookEvery).has_value()) {
+      std::cerr << flags.run
+                << ": not waited for: the run stops all the same\n";
+      return kInterrupted;
+    }
+    status = (*watch)->GetStatus();
+    if (status.ok()) last = *status;
+  }
+  return ShowEnd(flags.run, last);
+}
+
+}  // namespace
+
+void AddStopCommand(CLI::App& app, int* exit_code) {
+  CLI::App* command = app.add_subcommand(
+      "stop", "Have a run end now, with what it has, and wait for it");
+  auto flags = std::make_shared<StopFlags>();
+  command
+      ->add_option("run", flags->run,
+                   "Run folder, or host:port of the coordinator")
+      ->required();
+  AddTlsFlags(command, &flags->tls);
+  command->callback([flags, exit_code] { *exit_code = Stop(*flags); });
+}
+
+}  // namespace sluice
