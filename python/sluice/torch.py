@@ -32,8 +32,8 @@ import torch
 
 from sluice import model_process, torch_evaluation
 # pylint: disable-next=unused-import
-from sluice.torch_job import (BatchNorm, ModelTensor, fixed_digest, init, load,
-                              tensors_of)
+from sluice.torch_job import (BatchNorm, ModelTensor, fixed_digest,
+                              fixed_digests, init, load, tensors_of)
 from sluice.torch_loading import Loading, seed_all
 
 # Bytes of gradient that are worth a message of their own.
@@ -76,6 +76,8 @@ class _Training:
         self._batch = 0  # The present mini-batch's number.
         self._awaits_step = False
         self._logged: dict[str, float] = {}  # And not sent yet.
+        # fixed_digests before the first mini-batch, until they are compared.
+        self._fixed: dict[str, str] | None = None
         self._loading: Loading | None = None
         torch.set_num_threads(self.description.threads)
 
@@ -114,7 +116,8 @@ class _Training:
         if self._serves_evaluator():
             return
         self._loading = self._loading_of(dataset, collate)
-        self._worker.own_input = fixed_digest(self._model)
+        self._fixed = fixed_digests(self._model)
+        self._worker.own_input = fixed_digest(self._fixed)
         try:
             for task in self._worker.tasks():
                 self._task = task
@@ -187,11 +190,27 @@ class _Training:
             raise MisuseError("step(loss) was called twice for a mini-batch, or "
                               "outside of the loop over batches()")
         self._awaits_step = False
+        self._check_fixed()
         self._task.log(self._take_logged())
         try:
             self._step(loss.item() if isinstance(loss, torch.Tensor) else loss)
         except model_process.Cancelled:
             self._task.give_up()
+
+    def _check_fixed(self) -> None:
+        """After the first mini-batch: what no job has is as it was before. A
+        buffer that is not persistent may change, as a cache does."""
+        before, self._fixed = self._fixed, None
+        if before is None:
+            return
+        kept = self._model.state_dict().keys()
+        for name, digest in fixed_digests(self._model).items():
+            if name in kept and before.get(name) != digest:
+                raise MisuseError(
+                    f"{name} has changed in a mini-batch, expected it to stay "
+                    "as it was: it is not trained, so neither the other "
+                    "processes nor weights.safetensors have its new values (a "
+                    "cache of the process's own has persistent=False)")
 
     def _take_logged(self) -> dict[str, float]:
         taken, self._logged = self._logged, {}

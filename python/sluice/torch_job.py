@@ -62,11 +62,10 @@ def tensors_of(model: torch.nn.Module) -> list[ModelTensor]:
     return found
 
 
-def fixed_digest(model: torch.nn.Module) -> str:
-    """A text that is equal for models with the same frozen parameters and
-    buffers; empty for one that has none. Buffers of batch norms and sparse ones
-    do not count."""
-    digest = hashlib.sha256()
+def fixed_digests(model: torch.nn.Module) -> dict[str, str]:
+    """By name, texts that are equal for equal values, of what no job has:
+    frozen parameters and buffers. Buffers of batch norms and sparse ones do not
+    count."""
     statistics = {id(tensor) for module in model.modules()
                   if isinstance(module, BatchNorm)
                   for tensor in module.buffers(recurse=False)}
@@ -75,12 +74,20 @@ def fixed_digest(model: torch.nn.Module) -> str:
     fixed += [(name, tensor) for name, tensor in model.named_buffers()
               if id(tensor) not in statistics
               and tensor.layout == torch.strided]
+    digests = {}
     for name, tensor in fixed:
         values = tensor.detach().cpu().contiguous()
-        digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}".encode())
+        digest = hashlib.sha256(f"{tensor.dtype} {list(tensor.shape)}".encode())
         digest.update(values.flatten().view(torch.uint8).numpy())
-    return (f"frozen parameters and buffers, sha256 {digest.hexdigest()}"
-            if fixed else "")
+        digests[name] = digest.hexdigest()
+    return digests
+
+
+def fixed_digest(digests: dict[str, str]) -> str:
+    """A text that is equal for equal `fixed_digests`; empty for none."""
+    digest = hashlib.sha256(json.dumps(digests).encode()).hexdigest()
+    return (f"frozen parameters and buffers, sha256 {digest}"
+            if digests else "")
 
 
 def init(model: torch.nn.Module, folder: str | pathlib.Path, *,

@@ -19,7 +19,7 @@ if "torch" in harness.SUITES:
     from torch import nn
 
     import sluice.torch
-    from sluice.torch_job import fixed_digest, tensors_of
+    from sluice.torch_job import fixed_digest, fixed_digests, tensors_of
 
 
 class FakeAsked:
@@ -335,11 +335,40 @@ class TorchOptimizerTest(unittest.TestCase):
             model.register_buffer("table", torch.tensor([1, buffer]))
             model.register_buffer("edges", torch.eye(2).to_sparse())
             model[1].running_mean.fill_(statistic)
-            return fixed_digest(model)
+            return fixed_digest(fixed_digests(model))
 
         self.assertEqual(digest(), digest(statistic=1))
         self.assertEqual(len({digest(), digest(frozen=1), digest(buffer=1)}), 3)
-        self.assertEqual(fixed_digest(nn.BatchNorm1d(1)), "")
+        self.assertEqual(fixed_digest(fixed_digests(nn.BatchNorm1d(1))), "")
+
+    def test_what_no_job_has_and_changes_in_training_is_refused_by_name(self):
+        def train(model, changed=None):
+            _, opt, _ = model_and_optimizer(FakeTask(0), FakeTask(1),
+                                            model=model)
+            for batch in opt.batches(SAMPLES):
+                opt.zero_grad()
+                loss = loss_of(model, batch)
+                loss.backward()
+                if changed is not None:
+                    changed.add_(1)
+                opt.step(loss)
+
+        model = nn.Sequential(nn.utils.spectral_norm(nn.Linear(1, 3)),
+                              nn.Linear(3, 1))
+        with self.assertRaisesRegex(
+                sluice.torch.MisuseError,
+                r"^0\.weight_u has changed in a mini-batch, expected"):
+            train(model)
+        model = nn.Linear(1, 1)
+        model.bias.requires_grad_(False)
+        with self.assertRaisesRegex(sluice.torch.MisuseError,
+                                    "^bias has changed"):
+            train(model, model.bias)
+        # A cache may change, and a batch norm counts its mini-batches.
+        model = nn.Sequential(nn.BatchNorm1d(1))
+        model.register_buffer("cache", torch.zeros(1), persistent=False)
+        train(model, model.cache)
+        self.assertEqual(model.cache, 2)
 
     def test_step_is_called_once_for_each_mini_batch(self):
         _, opt, _ = model_and_optimizer(FakeTask(0), FakeTask(1))
