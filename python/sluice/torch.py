@@ -48,6 +48,13 @@ class MisuseError(Exception):
     came."""
 
 
+def _weigh_next_call(module: BatchNorm, *_: Any) -> None:
+    """Of a batch norm that was called: call n of a mini-batch has the momentum
+    1 / n, so that its statistics are the mean of those of the calls."""
+    if module.training:
+        module.momentum /= 1 + module.momentum
+
+
 class _Training:
     """What Optimizer and LocalSteps have in common: a loop over the mini-batches
     of the worker's tasks.
@@ -61,11 +68,13 @@ class _Training:
         self._model = model
         self._tensors = tensors_of(model)
         self._check_model()
-        for module in model.modules():
-            # A running statistic is then the mini-batch's own value, of which
-            # the cluster makes the moving average.
-            if isinstance(module, BatchNorm):
-                module.momentum = 1.0
+        # A running statistic becomes the mini-batch's own value, of which the
+        # cluster makes the moving average.
+        self._batch_norms = [module for module in model.modules()
+                             if isinstance(module, BatchNorm)
+                             and module.running_mean is not None]
+        for module in self._batch_norms:
+            module.register_forward_hook(_weigh_next_call)
         with warnings.catch_warnings():
             # They are read-only on purpose.
             warnings.filterwarnings("ignore", message=".*not writable")
@@ -239,6 +248,8 @@ class _Training:
                                        own[at + 1:] + following)
             self._batch = number
             seed_all(self.description.seed, number, 1)
+            for module in self._batch_norms:
+                module.momentum = 1.0  # Nothing remains of what was before.
             self._awaits_step = True
             yield batch
             if task.over:  # It was cancelled, or this was the last one.

@@ -186,6 +186,21 @@ class TorchOptimizerTest(unittest.TestCase):
             opt.step(loss)
         self.assertEqual(list(worker.gradients[0])[2:], [1.5, 0.5])
 
+    def test_a_statistic_is_the_mean_over_the_calls_of_a_mini_batch(self):
+        model, opt, worker = model_and_optimizer(
+            FakeTask(0), FakeTask(1), model=nn.BatchNorm1d(1))
+        for x, _ in opt.batches(SAMPLES):
+            x = x.float().view(-1, 1)
+            for moved in x, x + 3, 3 * x:
+                model(moved)
+            model.eval()(x + 100)
+            model.train()
+            opt.step(0.0)
+            for found, expected in zip(list(worker.gradients[0])[2:],
+                                       [(1.5 + 4.5 + 4.5) / 3,
+                                        (0.5 + 0.5 + 4.5) / 3]):
+                self.assertAlmostEqual(found, expected, 5)
+
     def test_a_cancelled_task_delivers_nothing(self):
         tasks = [FakeTask(0, cancelled_at=1), FakeTask(1)]
         model, opt, _ = model_and_optimizer(*tasks)
