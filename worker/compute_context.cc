@@ -35,6 +35,8 @@
 namespace sluice {
 namespace {
 
+constexpr char kOwnInput[] = "input of the model process";
+
 void LogRefusal(const absl::Status& why) {
   spdlog::warn("event=not_recorded reason=\"{}\"", std::string(why.message()));
 }
@@ -154,8 +156,14 @@ std::map<std::string, std::string> ComputeContext::Inputs() const {
   const std::string digest = data != nullptr ? data->Digest() : "";
   if (!digest.empty()) inputs["training data"] = "sha256 " + digest;
   const std::string own = gradient != nullptr ? gradient->OwnInput() : "";
-  if (!own.empty()) inputs["input of the model process"] = own;
+  if (!own.empty()) inputs[kOwnInput] = own;
   return inputs;
+}
+
+std::map<std::string, std::string> ComputeContext::InputsOfMeasure() const {
+  const std::string own = measure != nullptr ? measure->OwnInput() : "";
+  if (own.empty()) return {};
+  return {{kOwnInput, own}};
 }
 
 absl::Status ComputeContext::Build(const proto::Job& job,

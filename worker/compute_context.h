@@ -57,6 +57,9 @@ struct ComputeContext {
   std::string DeviceName() const;
   // What decides the bits of the gradients besides the job. It takes time.
   std::map<std::string, std::string> Inputs() const;
+  // The same of what is measured, in which the evaluator must agree with the
+  // workers.
+  std::map<std::string, std::string> InputsOfMeasure() const;
 };
 
 // A split of the job's data, as OpenDataSource. Damaged samples are logged.

@@ -175,6 +175,17 @@ class PartExchanges {
   std::vector<std::unique_ptr<GrpcExchange>> exchanges_;
 };
 
+CoordinatorClient::Options EvaluatorSession(const ResolvedJob& job,
+                                            const TransportSecurity& security,
+                                            const ComputeContext& context,
+                                            bool rejoins) {
+  CoordinatorClient::Options session =
+      SessionOptions(job, security, proto::EVALUATOR, 0, rejoins);
+  const auto inputs = context.InputsOfMeasure();
+  session.join.mutable_inputs()->insert(inputs.begin(), inputs.end());
+  return session;
+}
+
 // From one Join to the end of that session. An error: it did not come to that.
 absl::StatusOr<LifeEnd> Live(const ResolvedJob& job,
                              const TransportSecurity& security,
@@ -187,7 +198,7 @@ absl::StatusOr<LifeEnd> Live(const ResolvedJob& job,
   std::atomic<bool> finished = false;  // The run is.
   PartExchanges exchanges;             // Outlives the client.
   CoordinatorClient::Options session =
-      SessionOptions(job, security, proto::EVALUATOR, 0, rejoins);
+      EvaluatorSession(job, security, context, rejoins);
   session.on_message = [&](const proto::FromCoordinator& message) {
     if (message.has_finish()) finished = true;
     mailbox.Put(message);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -50,6 +51,9 @@ class VersionMeasure {
   // the only one. Blocks. kAborted: `cancel` was set. Else as `load`.
   virtual absl::StatusOr<Measurement> Measure(Version version, const Load& load,
                                               const CancelToken& cancel) = 0;
+
+  // As TaskGradient::OwnInput: it must be that of the workers.
+  virtual std::string OwnInput() const { return ""; }
 
   // Makes a waiting Measure look at its cancel token. From any thread.
   virtual void Wake() {}

@@ -354,7 +354,8 @@ class Worker:
         os.set_inheritable(int(descriptor), False)
         # What the program computes with that is not in the job, such as a digest
         # of frozen parameters: up to 256 printable characters of ASCII, set
-        # before tasks(). A worker whose program has another one is refused.
+        # before tasks() or evaluations(). Who has another one than the workers
+        # and the evaluator before it is refused.
         self.own_input = ""
         self._task = None
         self._pid = os.getpid()

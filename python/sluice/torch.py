@@ -170,6 +170,7 @@ class _Training:
         with the version's weights and statistics, and needs no gradients. In a
         worker's process this does nothing. To be called after the loop."""
         if self._serves_evaluator():
+            self._worker.own_input = fixed_digest(fixed_digests(self._model))
             torch_evaluation.serve(
                 self._worker, self._model,
                 lambda n: self._place(self._weights[n]), measure,

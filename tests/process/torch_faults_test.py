@@ -137,6 +137,20 @@ class TorchFaultsTest(unittest.TestCase):
             r'coordinator at .*: worker \d: input of the model process is "'
             ".*; the run does not begin without it\n")
 
+    def test_an_evaluator_with_other_frozen_parameters_is_refused(self):
+        run = harness.Run(
+            small_torch.job(test_samples=10), "--workers=1",
+            *small_torch.command(small_torch.changed(
+                ("nn.init.ones_(model[4].bias.requires_grad_(False))",
+                 "nn.init.constant_(model[4].bias.requires_grad_(False), "
+                 "os.getpid() / 1e6)"))))
+        self.assertEqual(run.result.returncode, 1)
+        # Whoever comes last.
+        self.assertRegex(
+            run.result.stderr, r'the run failed: .*(worker 0|evaluator): input '
+            r'of the model process is "frozen parameters and buffers, sha256 '
+            r'\w{64}" here, ".*" at (?!\1)(worker 0|evaluator)')
+
     def test_one_worker_that_misuses_it_does_not_stop_the_other(self):
         # The first process of worker 1, and no other, does.
         once = harness.scratch() / "done"

@@ -126,6 +126,12 @@ def model_and_evaluator(*evaluations, model=None):
     return model, sluice.torch.Optimizer(model, worker=worker)
 
 
+def frozen_bias():
+    model = nn.Linear(1, 1)
+    nn.init.ones_(model.bias.requires_grad_(False))
+    return model
+
+
 def loss_of(model, batch):
     x, y = batch
     return nn.functional.mse_loss(model(x.float().view(-1, 1)),
@@ -262,6 +268,15 @@ class TorchOptimizerTest(unittest.TestCase):
 
         opt.evaluate(measure)
         self.assertEqual(evaluation.measured, (2 / 8, 1 / 8))
+
+    def test_an_evaluator_says_the_same_of_what_no_job_has_as_a_worker(self):
+        model, opt, worker = model_and_optimizer(model=frozen_bias())
+        list(opt.batches(SAMPLES))
+        evaluator = FakeWorker(frozen_bias(), [], role="evaluator")
+        sluice.torch.Optimizer(frozen_bias(), worker=evaluator).evaluate(
+            lambda: 0.5)
+        self.assertIn("sha256", worker.own_input)
+        self.assertEqual(evaluator.own_input, worker.own_input)
 
     def test_a_cancelled_evaluation_is_left_at_the_next_module(self):
         called = []

@@ -31,6 +31,7 @@ class ExternalMeasure final : public VersionMeasure {
                                       const CancelToken& cancel) override {
     return process_->Evaluate(version, process_->weights(0), cancel);
   }
+  std::string OwnInput() const override { return process_->own_input(); }
   void Wake() override { process_->Wake(); }
   void Abandon() override { process_->Abandon(); }
   bool broken() const override { return process_->broken(); }
