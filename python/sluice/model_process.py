@@ -358,6 +358,7 @@ class Worker:
         # and the evaluator before it is refused.
         self.own_input = ""
         self._task = None
+        self._over = False  # STOP has come.
         self._pid = os.getpid()
         self._link = None
         self._print = sys.excepthook
@@ -380,7 +381,8 @@ class Worker:
 
     def tasks(self) -> Iterator[Task]:
         """Says that this program is ready; then each task, until the worker
-        ends. Each must be done or given up before the next one is asked for."""
+        ends. Each must be done or given up before the next one is asked for.
+        There are none if they have come to their end before."""
         return self._asked("worker", Task, TASK)
 
     def evaluations(self) -> Iterator[Evaluation]:
@@ -393,6 +395,8 @@ class Worker:
             raise RuntimeError(f"this program asks for {name}s, which are a "
                                f"{role}'s, but serves a "
                                f"{self.description.role}")
+        if self._over:
+            return
         try:
             self._link.send(_READY.pack(READY, PROTOCOL) +
                             self.own_input.encode())
@@ -404,7 +408,7 @@ class Worker:
                         f"{name} {self._task.number} is neither done nor given "
                         "up, and the next one is asked for")
         except _Stop:
-            return
+            self._over = True
 
     def _on_exception(self, kind, error, trace):
         self._print(kind, error, trace)

@@ -101,6 +101,17 @@ print(*evaluate(model, FashionMnist("t10k")))
         self.assertGreaterEqual(len(measured), 2)
         self.assertLess(measured[0]["test_version"], 250)
 
+    def test_a_loop_of_several_epochs_ends_with_the_run(self):
+        run = self.train(self.job, small_torch.changed(
+            ("in opt.batches(Samples()):",
+             "in (batch for epoch in range(3)\n"
+             "             for batch in opt.batches(Samples())):"),
+            ("opt.evaluate(", "print('after the loop')\nopt.evaluate(")))
+        for name in "worker-0", "worker-1", "evaluator":
+            log = (run.dir / f"{name}.log").read_text()
+            self.assertIn("after the loop", log)
+            self.assertNotIn("model_process", log)
+
     def test_an_evaluation_is_that_of_the_models_eval_mode(self):
         run = self.train(self.job, small_torch.changed())
         loss = float(small_torch.output_of(small_torch.write(
