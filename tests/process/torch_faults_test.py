@@ -151,6 +151,19 @@ class TorchFaultsTest(unittest.TestCase):
             r'of the model process is "frozen parameters and buffers, sha256 '
             r'\w{64}" here, ".*" at (?!\1)(worker 0|evaluator)')
 
+    def test_a_program_that_runs_on_after_the_run_is_named_and_killed(self):
+        run = harness.train(
+            self.job, "--workers=1", *small_torch.command(small_torch.changed(
+                ("opt.evaluate(",
+                 "print('goes on', flush=True)\n"
+                 "import time; time.sleep(100)\nopt.evaluate("))))
+        log = (run.dir / "worker-0.log").read_text()
+        self.assertIn("goes on", log)
+        self.assertRegex(
+            log, r'event=model_process_runs_on reason="the model process '
+            r'\(pid \d+, .*\) was told to end, and is killed 5s after that, or '
+            r'with this process"')
+
     def test_one_worker_that_misuses_it_does_not_stop_the_other(self):
         # The first process of worker 1, and no other, does.
         once = harness.scratch() / "done"

@@ -133,7 +133,7 @@ ModelProcess::ModelProcess(Options options, std::vector<SharedMemory> weights,
 
 ModelProcess::~ModelProcess() {
   Send(model_protocol::Stop{});
-  if (!process_->AwaitEnd(options_.stop_limit)) process_->Kill();
+  process_->EndWithin(options_.stop_limit);
   close(socket_);
   close(wake_);
 }

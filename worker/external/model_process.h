@@ -67,7 +67,8 @@ class ModelProcess {
   //   kResourceExhausted  no shared memory is left
   // Blocks. REQUIRES: the calling thread lives as long as the process is to.
   static absl::StatusOr<std::unique_ptr<ModelProcess>> Start(Options options);
-  // Asks it to stop, and kills it if it has not ended after stop_limit.
+  // Asks it to stop, and kills it if it has not ended after stop_limit, of
+  // which the log tells.
   ~ModelProcess();
 
   pid_t pid() const { return process_->pid(); }

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <tuple>
@@ -16,6 +17,8 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "spdlog/sinks/ostream_sink.h"
+#include "spdlog/spdlog.h"
 #include "worker/testing/watched_flow.h"
 
 namespace sluice {
@@ -503,8 +506,21 @@ TEST_F(ModelProcessTest, OneThatDoesNotHeedStopIsKilled) {
   Start(options);
   const pid_t pid = process_->pid();
   kill(pid, SIGSTOP);
+  std::ostringstream log;
+  const auto usual = spdlog::default_logger();
+  spdlog::set_default_logger(std::make_shared<spdlog::logger>(
+      "test", std::make_shared<spdlog::sinks::ostream_sink_st>(log)));
   process_.reset();
+  spdlog::set_default_logger(usual);
   EXPECT_EQ(kill(pid, 0), -1);
+  EXPECT_THAT(
+      log.str(),
+      AllOf(HasSubstr("event=model_process_runs_on reason=\"the model "
+                      "process (pid "),
+            HasSubstr("was told to end, and is killed 200ms after that, "
+                      "or with this process\""),
+            HasSubstr("event=model_process_killed"),
+            HasSubstr("was told to end, and still ran 200ms later\"")));
 }
 
 // ---- The user's mistakes in Python ----

@@ -27,6 +27,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "common/status_macros.h"
+#include "spdlog/spdlog.h"
 
 namespace sluice {
 namespace {
@@ -164,6 +165,23 @@ bool Subprocess::AwaitEnd(absl::Duration time) {
   if (ppoll(&ended, 1, &timeout, nullptr) <= 0) return false;
   Reap();
   return true;
+}
+
+void Subprocess::EndWithin(absl::Duration limit) {
+  // Its program may have more to do, which a kill would end without a word. The
+  // first line is for a kill with this process, which nobody can tell of.
+  const absl::Duration soon = limit * 2 / 5;
+  if (AwaitEnd(soon)) return;
+  spdlog::warn(
+      "event=model_process_runs_on reason=\"the model process {} was told to "
+      "end, and is killed {} after that, or with this process\"",
+      name_, absl::FormatDuration(limit));
+  if (AwaitEnd(limit - soon)) return;
+  spdlog::warn(
+      "event=model_process_killed reason=\"the model process {} was told to "
+      "end, and still ran {} later\"",
+      name_, absl::FormatDuration(limit));
+  Kill();
 }
 
 void Subprocess::Kill() {

@@ -45,6 +45,9 @@ class Subprocess {
 
   // Waits at most `time`; whether it has ended.
   bool AwaitEnd(absl::Duration time);
+  // Returns when it is gone: kills it after `limit`, of which the log tells. It
+  // was told to end.
+  void EndWithin(absl::Duration limit);
   // Kills the process and those that it started in its group, if they are still
   // there. Returns when the process is gone.
   void Kill();
