@@ -4,12 +4,16 @@ import dataclasses
 import hashlib
 import json
 import pathlib
+import re
 import struct
 
 import torch
 from torch.nn.modules.batchnorm import _NormBase as BatchNorm
 
 _NORMS = (BatchNorm, torch.nn.LayerNorm, torch.nn.GroupNorm)
+
+# What a tensor may be called (common/external_validation.cc).
+_NAME = re.compile(r"[!-~]{1,256}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,8 +33,8 @@ def tensors_of(model: torch.nn.Module) -> list[ModelTensor]:
     """The model's trained parameters and the running statistics of its batch
     norms, in the order of its modules; a tied parameter once. What is frozen,
     and other buffers, each process has from the program. Raises ValueError
-    where one is empty or not float32 in the CPU's memory, and for statistics
-    that are no moving average."""
+    where one is empty or not float32 in the CPU's memory, or has a name that no
+    job accepts, and for statistics that are no moving average."""
     found = []
     seen = set()
     for path, module in model.named_modules():
@@ -52,6 +56,10 @@ def tensors_of(model: torch.nn.Module) -> list[ModelTensor]:
             found.append(ModelTensor(prefix + name, getattr(module, name),
                                      "STATISTIC", module.momentum))
     for one in found:
+        if not _NAME.fullmatch(one.name):
+            raise ValueError(f"{one.name!r} is the name of a tensor, expected 1 "
+                             "to 256 printable characters of ASCII without "
+                             "spaces")
         if one.tensor.dtype != torch.float32 or one.tensor.is_cuda:
             raise ValueError(f"{one.name} is {one.tensor.dtype} on "
                              f"{one.tensor.device}, expected float32 on cpu")

@@ -358,6 +358,18 @@ class TorchOptimizerTest(unittest.TestCase):
                 sluice.torch.init(model, folder, train_samples=8)
             self.assertEqual(list(folder.iterdir()), [])
 
+    def test_a_name_that_no_job_accepts_is_refused_when_it_is_written(self):
+        for name in "a b", "\u00e4", "x" * 250:  # And ".weight" follows.
+            folder = harness.scratch()
+            with self.assertRaisesRegex(ValueError, f"'{name}.weight' is the "
+                                        "name of a tensor, expected 1 to 256"):
+                sluice.torch.init(nn.ModuleDict({name: nn.Linear(1, 1)}),
+                                  folder, train_samples=8)
+            self.assertEqual(list(folder.iterdir()), [])
+        for name in 'a"b\\', "x" * 249:
+            sluice.torch.init(nn.ModuleDict({name: nn.Linear(1, 1)}),
+                              harness.scratch(), train_samples=8)
+
     def test_what_no_job_has_is_told_apart_by_its_values(self):
         def digest(frozen=0.5, buffer=0.5, statistic=0.5):
             model = nn.Sequential(nn.Linear(2, 1), nn.BatchNorm1d(1))
