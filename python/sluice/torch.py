@@ -121,7 +121,8 @@ class _Training:
         mini-batch's number.
 
         There is none in the evaluator's process, which goes on to
-        evaluate()."""
+        evaluate(), nor once the run is over. The model then has the weights of
+        the last mini-batch here, and not the final ones."""
         if self._serves_evaluator():
             return
         self._loading = self._loading_of(dataset, collate)
