@@ -221,7 +221,8 @@ absl::StatusOr<LifeEnd> Live(const ResolvedJob& job,
   client->TellCounters(count);
   port->Joined(count);
   leave->Joined([&](const std::string& reason) {
-    client->Leave(reason);  // First: what is given up is no failure.
+    // First: what is given up is no failure.
+    client->Leave(reason, /*for_good=*/!leave->yields());
     context.measure->Abandon();
   });
 

@@ -58,6 +58,7 @@ void Supervision::OnLastWord(const std::string& message) {
 }
 
 void Supervision::OnProgress(const RunProgress& progress) {
+  heard_ = true;
   progress_.begun |= progress.begun;
   progress_.version = std::max(progress_.version, progress.version);
   progress_.checkpoint = std::max(progress_.checkpoint, progress.checkpoint);
@@ -160,7 +161,7 @@ void Supervision::GiveUp(const PartEnd& end, const std::string& died,
 }
 
 bool Supervision::HoldsUpTheStart() const {
-  return !progress_.begun && failure_.empty() && !interrupted_;
+  return heard_ && !progress_.begun && failure_.empty() && !interrupted_;
 }
 
 void Supervision::FailTheStart(const PartEnd& end, const std::string& died,

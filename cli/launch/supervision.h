@@ -169,6 +169,7 @@ class Supervision {
   bool restarted_ = false;  // A child had just restarted when the lead ended.
   std::map<std::string, Record> records_;  // By name.
   RunProgress progress_;
+  bool heard_ = false;  // The coordinator has said how far the run is.
   std::optional<absl::Time> dismiss_at_;
   bool lead_ended_ = false;
   bool lead_ended_well_ = false;

@@ -47,6 +47,7 @@ TEST(SupervisionTest, AWorkerThatEndsByItselfIsReportedAndTheRunGoesOn) {
 TEST(SupervisionTest, ARunDoesNotBeginWithoutAWorkerThatIsGivenUp) {
   for (const Part part : {Part::kWorker, Part::kMember}) {
     Supervision s(3);
+    s.OnProgress({.begun = false});
     s.OnEnd(Badly(part, "worker-1"), kStart);
     EXPECT_EQ(s.failure(),
               "worker-1: exit status 1; the run does not begin without it");
@@ -58,6 +59,7 @@ TEST(SupervisionTest, ARunDoesNotBeginWithoutAWorkerThatIsGivenUp) {
 
 TEST(SupervisionTest, AWorkerThatEndsOnceTheRunIsStoppedFailsNothing) {
   Supervision s(2);
+  s.OnProgress({.begun = false});
   s.OnInterrupt();
   s.OnEnd(Badly(Part::kWorker, "worker-1"), kStart);
   EXPECT_EQ(s.failure(), "");
@@ -148,11 +150,13 @@ TEST(SupervisionTest, WhoWaitedInVainForTheCoordinatorIsStartedAgain) {
 
 TEST(SupervisionTest, ALeadThatAnswersNobodyAtTheStartEndsTheRun) {
   Supervision s(2);
-  PartEnd end = Badly(Part::kWorker, "worker-0");
-  end.lost_coordinator = true;
-  s.OnEnd(end, kStart);
+  for (const char* name : {"worker-0", "worker-1"}) {
+    PartEnd end = Badly(Part::kWorker, name);
+    end.lost_coordinator = true;
+    s.OnEnd(end, kStart);
+  }
   EXPECT_FALSE(s.RestartsPending());
-  EXPECT_THAT(s.failure(), HasSubstr("the run does not begin without it"));
+  EXPECT_THAT(s.failure(), HasSubstr("no worker is left"));
 }
 
 TEST(SupervisionTest, AServerThatDiesAgainAndAgainEndsTheRun) {

@@ -239,9 +239,10 @@ absl::Status ClientSession::Send(proto::ToCoordinator message) {
   return status.ok() ? status : Refuse(status);
 }
 
-void ClientSession::Leave(const std::string& reason) {
+void ClientSession::Leave(const std::string& reason, bool for_good) {
   proto::ToCoordinator message;
   message.mutable_leave()->set_reason(reason);
+  message.mutable_leave()->set_for_good(for_good);
   Send(std::move(message)).IgnoreError();
   leaving_ = true;
 }

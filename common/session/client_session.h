@@ -95,8 +95,9 @@ class ClientSession {
   // Queues a message; allowed at any time. kResourceExhausted: the coordinator
   // does not acknowledge. Cut the connection; the session ends with it.
   absl::Status Send(proto::ToCoordinator message);
-  // Queues a good-bye. The session ends with the connection.
-  void Leave(const std::string& reason);
+  // Queues a good-bye. The session ends with the connection. `for_good`: the
+  // process is not to be started again.
+  void Leave(const std::string& reason, bool for_good = false);
   // From now on heartbeats say that this process has not reached `whom` since
   // `since`; empty: that it reaches all peers. If that is news, a heartbeat is
   // sent at once.

@@ -86,7 +86,7 @@ class CoordinatorClient::Impl {
   void TellUnreached(std::function<std::optional<Unreached>()> unreached);
   void TellCounters(std::function<CounterMap()> counters);
   absl::Status Wait();
-  void Leave(const std::string& reason);
+  void Leave(const std::string& reason, bool for_good);
 
  private:
   void ReadLoop();
@@ -192,10 +192,10 @@ absl::Status CoordinatorClient::Impl::Wait() {
   return *end_;
 }
 
-void CoordinatorClient::Impl::Leave(const std::string& reason) {
+void CoordinatorClient::Impl::Leave(const std::string& reason, bool for_good) {
   {
     absl::MutexLock lock(&mu_);
-    session_.Leave(reason);
+    session_.Leave(reason, for_good);
     AwaitFor(&mu_, absl::Condition(this, &Impl::Ended), kLeaveTimeout);
   }
   Close();
@@ -416,8 +416,8 @@ void CoordinatorClient::TellCounters(std::function<CounterMap()> counters) {
 
 absl::Status CoordinatorClient::Wait() { return impl_->Wait(); }
 
-void CoordinatorClient::Leave(absl::string_view reason) {
-  impl_->Leave(std::string(reason));
+void CoordinatorClient::Leave(absl::string_view reason, bool for_good) {
+  impl_->Leave(std::string(reason), for_good);
 }
 
 }  // namespace sluice

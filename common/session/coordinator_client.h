@@ -104,8 +104,9 @@ class CoordinatorClient {
   absl::Status Wait();
 
   // Says good-bye and ends the session. Waits at most 1 s until the coordinator
-  // has heard it. Must not be called from a callback.
-  void Leave(absl::string_view reason);
+  // has heard it. `for_good` as ClientSession's. Must not be called from a
+  // callback.
+  void Leave(absl::string_view reason, bool for_good = false);
 
  private:
   class Impl;

@@ -2,9 +2,12 @@
 """Daemons that are started by hand, in an unusual order, find each other."""
 
 import json
+import signal
 import subprocess
+import time
 import unittest
 
+import by_hand
 import harness
 
 
@@ -50,6 +53,22 @@ class ByHandTest(unittest.TestCase):
         addresses = (folder / "addresses").read_text()
         self.assertIn(f"coordinator {lead}", addresses)
         self.assertRegex(addresses, r"shard 1 127\.0\.0\.1:[1-9]\d*\n")
+
+    def test_a_run_whose_processes_are_all_stopped_ends_at_once(self):
+        with by_hand.ByHand(run_dir=True) as run:
+            run.await_training()
+            began = time.monotonic()
+            for process in run.processes.values():
+                process.send_signal(signal.SIGTERM)
+            for name, process in run.processes.items():
+                self.assertEqual(process.wait(timeout=harness.TIMEOUT_S), 0,
+                                 run.log(name))
+            # The evaluator is not waited for, 60 s.
+            self.assertLess(time.monotonic() - began, 40)
+            self.assertIn('reason="the evaluator was stopped, too"',
+                          run.log("shard 0"))
+            summary = json.loads((run.dir / "run/summary.json").read_text())
+            self.assertEqual(summary["reason"], "stopped by SIGTERM")
 
 
 if __name__ == "__main__":

@@ -205,10 +205,10 @@ void Coordinator::Disconnected(Peer peer, Incarnation incarnation,
 }
 
 void Coordinator::Leave(Peer peer, Incarnation incarnation,
-                        const std::string& reason, absl::Time now,
-                        Actions* out) {
+                        const std::string& reason, absl::Time now, Actions* out,
+                        bool for_good) {
   const Turn turn(this, now, out);
-  if (!members_.Left(peer, incarnation) || over()) return;
+  if (!members_.Left(peer, incarnation, for_good) || over()) return;
   PeerLost(peer, absl::StrCat("left: ", reason));
 }
 

@@ -92,9 +92,10 @@ class Coordinator {
   // the incarnation is over.
   void Disconnected(Peer peer, Incarnation incarnation, absl::Time now,
                     Actions* out);
-  // The process leaves on its own account; it hands back its task.
+  // The process leaves on its own account; it hands back its task. `for_good`:
+  // nobody is to start it again.
   void Leave(Peer peer, Incarnation incarnation, const std::string& reason,
-             absl::Time now, Actions* out);
+             absl::Time now, Actions* out, bool for_good = false);
 
   // Whoever started `process` has seen it end: the incarnations of all that it
   // is, of `peer`'s role, are over. kInvalidArgument: no such peer.

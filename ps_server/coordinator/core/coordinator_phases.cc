@@ -160,18 +160,26 @@ void Coordinator::ProgressFinish() {
   if (phase_ != Phase::kFinishing) return;
   const bool stored = LastVersionStored();
   if (job_.evaluation().enabled() && !evaluations_.final_done()) {
-    const PeerLife life = members_.Get({Role::kEvaluator, 0}).life;
+    const Membership::Member& evaluator = members_.Get({Role::kEvaluator, 0});
     if (evaluations_.running().has_value()) return;
-    if (life == PeerLife::kAlive) return StartEvaluation(/*final=*/true);
+    if (evaluator.life == PeerLife::kAlive) {
+      return StartEvaluation(/*final=*/true);
+    }
+    // As where somebody has ended all processes of a host.
+    const bool both_stopped = stop_requested_.has_value() && evaluator.gone;
     const absl::Time since = std::max(finishing_since_, evaluator_lost_);
-    if (life == PeerLife::kSuspect ||
-        awake_ - since < options_.finish_timeout) {
+    if (evaluator.life == PeerLife::kSuspect ||
+        (awake_ - since < options_.finish_timeout && !both_stopped)) {
       return;
     }
     Say(Announce::Level::kWarning,
         absl::StrCat("event=not_evaluated version=", stream_.decided().value(),
-                     " reason=\"the evaluator did not come back within ",
-                     absl::FormatDuration(options_.finish_timeout), "\""));
+                     " reason=\"the evaluator ",
+                     both_stopped ? "was stopped, too"
+                                  : absl::StrCat("did not come back within ",
+                                                 absl::FormatDuration(
+                                                     options_.finish_timeout)),
+                     "\""));
   }
   if (stored && stream_.idle()) Finish("", message_);
 }

@@ -121,6 +121,7 @@ absl::StatusOr<Membership::Joined> Membership::Join(
   member.cannot_reach.clear();
   member.counters.clear();
   member.silent = false;
+  member.gone = false;
   member.rivals.clear();
   Watch(peer, now);
   return joined;
@@ -219,8 +220,10 @@ bool Membership::Disconnected(Peer peer, Incarnation incarnation,
   return true;
 }
 
-bool Membership::Left(Peer peer, Incarnation incarnation) {
-  return End(peer, incarnation, PeerLife::kLeft);
+bool Membership::Left(Peer peer, Incarnation incarnation, bool for_good) {
+  if (!End(peer, incarnation, PeerLife::kLeft)) return false;
+  members_[peer].gone = for_good;
+  return true;
 }
 
 bool Membership::Died(Peer peer, Incarnation incarnation) {

@@ -58,6 +58,7 @@ class Membership {
     absl::Time cut_off_since;          // While it cannot.
     CounterMap counters;               // As it has said last.
     std::string last_loss;  // Why its newest life that is over ended.
+    bool gone = false;      // It has left for good.
     // The stream broke after a silence, so that nobody need have closed it.
     bool silent = false;
     // For the place of one who is alive.
@@ -102,7 +103,7 @@ class Membership {
   // kAlive becomes kSuspect. False if nothing changed.
   bool Disconnected(Peer peer, Incarnation incarnation, absl::Time now);
   // The peer is over with this life. False if it was already.
-  bool Left(Peer peer, Incarnation incarnation);
+  bool Left(Peer peer, Incarnation incarnation, bool for_good = false);
   bool Died(Peer peer, Incarnation incarnation);
   bool LeaseOver(Peer peer, Incarnation incarnation);
   // Why the life that has ended did.

@@ -222,6 +222,32 @@ TEST(FinishTest, WithoutAnEvaluatorTheRunEndsAfterTheTimeoutWithAWarning) {
   EXPECT_TRUE(warned);
 }
 
+TEST(FinishTest, AnEvaluatorThatWasStoppedLikeTheRunIsNotWaitedFor) {
+  for (const bool before : {false, true}) {
+    Driver run(Evaluated(0));
+    run.Start();
+    if (before) run.Leave(kEvaluator, /*for_good=*/true);
+    run.RequestStop();
+    if (!before) {
+      EXPECT_FALSE(run.Finished().has_value());
+      run.Leave(kEvaluator, /*for_good=*/true);
+    }
+    ASSERT_TRUE(run.Finished().has_value());
+    EXPECT_EQ(run.Finished()->failure, "");
+  }
+  // One that comes back is waited for, as is one of a run that ends by itself.
+  Driver run(Evaluated(0));
+  run.Start();
+  run.Leave(kEvaluator);
+  run.RequestStop();
+  EXPECT_FALSE(run.Finished().has_value());
+  Driver other(Evaluated(0));
+  other.Start();
+  other.Leave(kEvaluator, /*for_good=*/true);
+  FinishTraining(other);
+  EXPECT_FALSE(other.Finished().has_value());
+}
+
 TEST(FinishTest, AnEvaluatorThatComesBackInTimeDoesTheFinalEvaluation) {
   Driver run(Evaluated(0));
   run.Start();

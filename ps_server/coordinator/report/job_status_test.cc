@@ -36,6 +36,7 @@ JobState FullState(absl::Time now) {
                     "host:1",
                     {{"tasks", 11}, {"certificate_seconds_left", 7200}},
                     {"host:1", "host:2"},
+                    "left: a mistake",
                     "group 1, slot 0"}};
   state.shards = {{ShardId(1),
                    PeerLife::kAlive,
@@ -81,6 +82,7 @@ TEST(JobStatusTest, ItSaysAllThatIsKnown) {
           counters { key: "tasks" value: 11 }
           members: [ "host:1", "host:2" ]
           place: "group 1, slot 0"
+          last_loss: "left: a mistake"
         }
         shard {
           id: 1

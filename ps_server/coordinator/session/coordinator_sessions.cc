@@ -386,7 +386,7 @@ absl::Status CoordinatorSessions::Dispatch(const Seat& seat,
     }
     case proto::ToCoordinator::kLeave:
       core_.Leave(peer, seat.incarnation, frame.leave().reason(), now,
-                  &actions_);
+                  &actions_, frame.leave().for_good());
       return absl::OkStatus();
     default:
       return Malformed(peer, absl::StrCat("message ", frame.sequence(),

@@ -61,9 +61,9 @@ void Driver::Disconnect(Peer peer) {
   Take(std::move(actions));
 }
 
-void Driver::Leave(Peer peer) {
+void Driver::Leave(Peer peer, bool for_good) {
   Actions actions;
-  coordinator_.Leave(peer, heard_.at(peer), "test", now_, &actions);
+  coordinator_.Leave(peer, heard_.at(peer), "test", now_, &actions, for_good);
   heard_.erase(peer);
   if (peer.role == Role::kWorker) task_.erase(peer.id);
   Take(std::move(actions));

@@ -32,7 +32,7 @@ class Driver {
   // A worker for which any number will do, best `wished`.
   absl::StatusOr<Coordinator::JoinReply> JoinAny(int64_t wished = 0);
   void Disconnect(Peer peer);
-  void Leave(Peer peer);
+  void Leave(Peer peer, bool for_good = false);
   // The peer says whom it has not reached for so long.
   void CannotReach(Peer peer, const std::string& whom,
                    absl::Duration for_so_long) {
