@@ -53,5 +53,58 @@ TEST(JobTheoryTest, HasNoneWhereSomethingElseDecidesTheTime) {
   }
 }
 
+double BatchSync(int workers, int k, double shift, double mean) {
+  const UpdateTime time = ShiftedExponentialUpdateTime(proto::K_BATCH_SYNC,
+                                                       workers, k, shift, mean);
+  EXPECT_EQ(time.low, time.high);
+  return time.low;
+}
+
+TEST(JobTheoryTest, AMeanOfZeroIsAConstantTime) {
+  const std::string delay =
+      "delays.compute={shifted_exponential {shift_ms: 10 mean_ms: 0}}";
+  for (const std::string policy : {"SYNC", "K_SYNC", "K_BATCH_SYNC", "ASYNC",
+                                   "K_ASYNC", "K_BATCH_ASYNC"}) {
+    const std::string sync = "sync={policy: " + policy + "}";
+    const auto constant = Of({sync, "delays.compute.constant.ms=10"});
+    const auto shifted = Of({sync, delay});
+    EXPECT_EQ(shifted->low, constant->low) << policy;
+    EXPECT_EQ(shifted->high, constant->high) << policy;
+  }
+}
+
+TEST(JobTheoryTest, KBatchSyncTakesNoLongWayToItsTime) {
+  // Nearly constant, and nearly without shift.
+  for (const int k : {1, 64, 65, 300}) {
+    const double rounds = (k + 63) / 64;
+    EXPECT_NEAR(BatchSync(64, k, 0.01, 1e-9), rounds * 0.01, 1e-7);
+    EXPECT_NEAR(BatchSync(64, k, 0.01, 1e-30), rounds * 0.01, 1e-7);
+    EXPECT_NEAR(BatchSync(64, k, 1e-9, 0.05) / (k * 0.05 / 64), 1, 1e-4);
+  }
+  // One renewal of any of P is the smallest of P exponentials.
+  EXPECT_NEAR(BatchSync(4096, 1, 0.001, 0.05), 0.001 + 0.05 / 4096, 1e-8);
+  // With a long shift all P renew once, or some of them a second time.
+  EXPECT_NEAR(BatchSync(512, 512, 1000, 0.05),
+              ShiftedExponentialUpdateTime(proto::SYNC, 512, 1, 1000, 0.05).low,
+              1e-5);
+}
+
+TEST(JobTheoryTest, KBatchSyncOfALargeKHasBoundsThatHoldForASmallOne) {
+  const auto bounds =
+      ShiftedExponentialUpdateTime(proto::K_BATCH_SYNC, 64, 8192, 0.01, 0.05);
+  EXPECT_DOUBLE_EQ(bounds.low, 8192 * 0.06 / 64);
+  EXPECT_DOUBLE_EQ(bounds.high, bounds.low + 0.01 * 63 / 64);
+  constexpr double kRounding = 1e-4;  // Of the integral.
+  for (const int workers : {1, 3, 64, 700}) {
+    for (const int k : {1, 63, 64, 65, 512}) {
+      const double exact = BatchSync(workers, k, 0.01, 0.05);
+      const double low = k * 0.06 / workers;
+      EXPECT_GE(exact, low * (1 - kRounding)) << workers << " " << k;
+      const double high = low + 0.01 * (workers - 1) / workers;
+      EXPECT_LE(exact, high * (1 + kRounding)) << workers << " " << k;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace sluice

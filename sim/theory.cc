@@ -7,7 +7,8 @@
 //
 // where each N_i counts the renewals of a process with steps shift + Exp(mean).
 // RenewalTails gives the distribution of one N_i, FewerThan convolves it P
-// times (by repeated squaring), and BatchSyncUpdateTime integrates.
+// times (by repeated squaring), and BatchSyncUpdateTime integrates. The work
+// grows with K^2, so above kMostExact there are only bounds.
 #include "sim/theory.h"
 
 #include <algorithm>
@@ -16,6 +17,8 @@
 
 namespace sluice {
 namespace {
+
+constexpr int kMostExact = 512;  // A second of work at most.
 
 // H_n - H_{n-k} = 1/n + ... + 1/(n-k+1).
 double HarmonicTail(int n, int k) {
@@ -26,7 +29,7 @@ double HarmonicTail(int n, int k) {
 
 // P(N >= n) for n = 0..size, where N counts the renewals by time t of a process
 // with steps shift + Exp(mean). The n-th renewal is at n shift + an Erlang
-// variable.
+// variable. REQUIRES: size <= kMostExact.
 std::vector<double> RenewalTails(double t, double shift, double mean,
                                  int size) {
   std::vector<double> tails(size + 1, 0);
@@ -34,10 +37,12 @@ std::vector<double> RenewalTails(double t, double shift, double mean,
   for (int n = 1; n <= size; ++n) {
     const double x = (t - n * shift) / mean;
     if (x <= 0) break;
-    // 1 - the sum over i < n of e^-x x^i / i!, in logarithms against overflow.
-    double below = 0;
+    // 1 - the sum over i < n of e^-x x^i / i!. Where e^-x underflows, x is so
+    // far above kMostExact that the sum is negligible.
+    double below = 0, term = std::exp(-x);
     for (int i = 0; i < n; ++i) {
-      below += std::exp(i * std::log(x) - x - std::lgamma(i + 1.0));
+      below += term;
+      term *= x / (i + 1);
     }
     tails[n] = std::max(0.0, 1 - below);
   }
@@ -69,28 +74,48 @@ double FewerThan(int k, int workers, double t, double shift, double mean) {
   return total;
 }
 
-// The integral of FewerThan over t >= 0, by Simpson's rule piece by piece. The
-// integrand has corners at the multiples of the shift, so each piece lies
-// between two of them.
+// The integral of FewerThan over t >= 0, by Simpson's rule piece by piece.
+//
+// Nobody renews faster than once a shift, so until ceil(K/P) shifts the
+// integrand is 1. At n shifts it has a corner, in the n-th derivative: a piece
+// ends there where the rule would see it.
 double BatchSyncUpdateTime(int k, int workers, double shift, double mean) {
   constexpr double kNegligible = 1e-9;
+  constexpr int kSmooth = 4;  // The rule is of fourth order.
   // Steps of a piece; the error is below 1e-4 of it.
   constexpr int kSteps = 16;
-  const double piece =
-      std::min(shift > 0 ? shift : mean,
-               mean * std::max(1.0, static_cast<double>(k) / workers) / 2);
-  double integral = 0;
-  for (double begin = 0;; begin += piece) {
-    const double h = piece / kSteps;
+  // Four standard deviations of the K-th event of P Poisson processes.
+  const double longest = 4 * mean * std::sqrt(k) / workers;
+  int corner = (k - 1) / workers + 1;
+  double begin = corner * shift;
+  double integral = begin;
+  // What a mean so small adds is lost in rounding, and so would be the steps.
+  if (mean < 1e-9 * shift) return integral;
+  for (double left = 1; left >= kNegligible;) {
+    double end = begin + longest;
+    if (corner < kSmooth && end >= (corner + 1) * shift) {
+      end = ++corner * shift;
+    }
+    const double h = (end - begin) / kSteps;
     double sum = 0;
     for (int i = 0; i <= kSteps; ++i) {
       const double weight = i == 0 || i == kSteps ? 1 : i % 2 == 1 ? 4 : 2;
-      sum += weight * FewerThan(k, workers, begin + i * h, shift, mean);
+      left = FewerThan(k, workers, begin + i * h, shift, mean);
+      sum += weight * left;
     }
     integral += sum * h / 3;
-    if (FewerThan(k, workers, begin + piece, shift, mean) < kNegligible) break;
+    begin = end;
   }
   return integral;
+}
+
+// The same for any K. At the update K steps have ended and P are under way. All
+// these take (K + P) (d + m) on average (Wald's identity). Of this is left at
+// the update d + m for the worker that has just begun a step, and between m and
+// d + m for each other.
+UpdateTime BatchSyncBounds(int k, int workers, double shift, double mean) {
+  const double low = (shift + mean) * k / workers;
+  return {low, low + shift * (workers - 1) / workers};
 }
 
 }  // namespace
@@ -100,6 +125,9 @@ UpdateTime ShiftedExponentialUpdateTime(proto::Policy policy, int workers,
   const auto exact = [](double seconds) {
     return UpdateTime{seconds, seconds};
   };
+  if (mean == 0) {
+    return exact(ConstantUpdateTime(policy, workers, k, shift));
+  }
   const double expected = shift + mean;
   const double ratio = static_cast<double>(k) / workers;
   switch (policy) {
@@ -108,8 +136,10 @@ UpdateTime ShiftedExponentialUpdateTime(proto::Policy policy, int workers,
     case proto::K_SYNC:
       return exact(shift + mean * HarmonicTail(workers, k));
     case proto::K_BATCH_SYNC:
-      return exact(shift == 0 ? ratio * mean
-                              : BatchSyncUpdateTime(k, workers, shift, mean));
+      if (shift == 0) return exact(ratio * mean);
+      return k > kMostExact
+                 ? BatchSyncBounds(k, workers, shift, mean)
+                 : exact(BatchSyncUpdateTime(k, workers, shift, mean));
     case proto::K_ASYNC: {
       const double fresh = mean * HarmonicTail(workers, k);
       return shift == 0 ? exact(fresh)

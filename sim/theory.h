@@ -19,11 +19,14 @@ struct UpdateTime {
 //   SYNC           d + m H_P
 //   K_SYNC         d + m (H_P - H_{P-K}), the K-th of P order statistics
 //   K_BATCH_SYNC   integral over t of P(P fresh renewal processes have made
-//                  fewer than K renewals by t); K m / P for d = 0
+//                  fewer than K renewals by t); K m / P for d = 0; for
+//                  K > 512 between K (d+m) / P and K (d+m) / P + d (P-1) / P
 //   K_ASYNC        m (H_P - H_{P-K}) for d = 0; else between K (d+m) / P and
 //                  d + m (H_P - H_{P-K})
 //   ASYNC          (d+m) / P
 //   K_BATCH_ASYNC  K (d+m) / P
+//
+// With m = 0 these are the constant times below.
 //
 // REQUIRES: 1 <= k; k <= workers under K_SYNC and K_ASYNC.
 UpdateTime ShiftedExponentialUpdateTime(proto::Policy policy, int workers,
