@@ -5,6 +5,18 @@
 namespace sluice {
 namespace {
 
+// Whether shards have room for all gradients that are under way at once, so
+// that no worker has to wait for it.
+bool RoomForAll(const proto::Job& job) {
+  const proto::Sync& sync = job.sync();
+  // Those that wait for others while every worker computes one more.
+  const int waiting = sync.policy() == proto::K_BATCH_SYNC ||
+                              sync.policy() == proto::K_BATCH_ASYNC
+                          ? sync.k() - 1
+                          : 0;
+  return job.limits().staged_gradients() >= job.cluster().workers() + waiting;
+}
+
 // Whether the formulas apply: the task times of all workers are independent and
 // of one distribution, and only they and the policy decide when an update is
 // made.
@@ -15,7 +27,8 @@ bool OnTheirGround(const proto::Job& job) {
   return StageCount(job) == 1 && SlotsOf(job) == 1 && !delays.has_latency() &&
          !delays.has_worker_bandwidth() && !delays.has_shard_bandwidth() &&
          delays.worker_factor_size() == 0 && !sync.has_staleness() &&
-         sync.local_steps() == 1 && !schedule.has_by_version() &&
+         sync.local_steps() == 1 && sync.warm_start_updates() == 0 &&
+         RoomForAll(job) && !schedule.has_by_version() &&
          !schedule.has_adaptive() &&
          (sync.policy() != proto::SYNC ||
           sync.gradients_per_update() == job.cluster().workers());

@@ -11,8 +11,9 @@ namespace sluice {
 // Long-run seconds per update of `job`'s cluster by the formula that applies to
 // it. Empty if no formula does: compute times that are not constant,
 // exponential or shifted exponential, a network, workers of different speed,
-// bounds on staleness, local steps, a K that changes, or a SYNC whose updates
-// do not take one gradient of each worker.
+// bounds on staleness, local steps, a warm start, a K that changes, shards
+// without room for all gradients under way (limits.staged_gradients), or a SYNC
+// whose updates do not take one gradient of each worker.
 std::optional<UpdateTime> UpdateTimeOf(const ResolvedJob& job);
 
 }  // namespace sluice

@@ -47,9 +47,26 @@ TEST(JobTheoryTest, HasNoneWhereSomethingElseDecidesTheTime) {
       {"model={ layer { dense { units: 8 } } layer { dense { units: 1 } } }",
        "worker.group.pipeline_stages=2"},
       {"sync.k_schedule.adaptive={}"},
+      {"sync.warm_start_updates=1"},
+      {"limits.staged_gradients=3"},
+      {"sync.policy=SYNC", "limits.staged_gradients=3"},
+      {"sync.policy=ASYNC", "limits.staged_gradients=3"},
+      {"sync.policy=K_BATCH_ASYNC", "limits.staged_gradients=4"},
       {"sync.policy=SYNC", "sync.gradients_per_update=6"}};
   for (const auto& overrides : elsewhere) {
     EXPECT_FALSE(Of(overrides).has_value()) << overrides.back();
+  }
+}
+
+TEST(JobTheoryTest, HasOneWhereShardsHaveRoomForAllThatIsUnderWay) {
+  for (const std::string policy : {"SYNC", "K_SYNC", "ASYNC", "K_ASYNC"}) {
+    EXPECT_TRUE(Of({"sync.policy=" + policy, "limits.staged_gradients=4"}))
+        << policy;
+  }
+  // All workers compute while K - 1 gradients wait for one more.
+  for (const std::string policy : {"K_BATCH_SYNC", "K_BATCH_ASYNC"}) {
+    EXPECT_TRUE(Of({"sync.policy=" + policy, "limits.staged_gradients=5"}))
+        << policy;
   }
 }
 
