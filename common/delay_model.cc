@@ -188,12 +188,11 @@ absl::StatusOr<ComputeDelay> ComputeDelay::Create(const proto::Job& job) {
                          job.cluster().workers()));
   delay.factors_.assign(job.delays().worker_factor().begin(),
                         job.delays().worker_factor().end());
-  // Workers beyond the list have factor 1.
+  // The list may be shorter than the cluster, or longer.
   const int workers = job.cluster().workers();
-  delay.mean_factor_ =
-      1 + (std::accumulate(delay.factors_.begin(), delay.factors_.end(), 0.0) -
-           static_cast<double>(delay.factors_.size())) /
-              workers;
+  double sum = 0;
+  for (int64_t w = 0; w < workers; ++w) sum += delay.FactorOf(w);
+  delay.mean_factor_ = sum / workers;
   return delay;
 }
 
@@ -204,8 +203,11 @@ double ComputeDelay::Draw(int64_t worker, int64_t sequence, int batches) const {
     // differ.
     seconds += model_.Draw(worker, (sequence << 16) + i);
   }
-  const bool has_factor = worker < static_cast<int64_t>(factors_.size());
-  return has_factor ? seconds * factors_[worker] : seconds;
+  return seconds * FactorOf(worker);
+}
+
+double ComputeDelay::FactorOf(int64_t worker) const {
+  return worker < static_cast<int64_t>(factors_.size()) ? factors_[worker] : 1;
 }
 
 }  // namespace sluice

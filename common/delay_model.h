@@ -77,6 +77,8 @@ class ComputeDelay {
   const DelayModel& model() const { return model_; }
 
  private:
+  double FactorOf(int64_t worker) const;
+
   DelayModel model_;
   std::vector<double> factors_;
   double mean_factor_ = 1;

@@ -157,5 +157,17 @@ TEST(ComputeDelayTest, ATaskTakesTheSumOverItsMiniBatchesTimesItsFactor) {
   EXPECT_EQ(scaled->Draw(1, 5, 1), plain->Draw(1, 5, 1));
 }
 
+TEST(ComputeDelayTest, FactorsBeyondTheWorkersDoNotCount) {
+  proto::Job job;
+  job.mutable_cluster()->set_workers(2);
+  job.mutable_delays()->mutable_compute()->mutable_constant()->set_ms(10);
+  for (const double factor : {3.0, 0.1, 0.1, 0.1}) {
+    job.mutable_delays()->add_worker_factor(factor);
+  }
+  const auto delay = ComputeDelay::Create(job);
+  ASSERT_TRUE(delay.ok()) << delay.status();
+  EXPECT_DOUBLE_EQ(delay->Mean(), 0.010 * (3 + 0.1) / 2);
+}
+
 }  // namespace
 }  // namespace sluice
