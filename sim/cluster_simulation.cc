@@ -263,7 +263,13 @@ void ClusterSimulation::Push(const Event& event) {
   worker.computing = false;
   window_.Spent(WorkerId(event.worker), spent);
   worker.spent = spent;
-  worker.undecided.emplace_back(event.number, spent);
+  if (worker.ended >= event.number) {
+    // It has its verdict, but the Cancel is still on its way.
+    window_.wasted_seconds += spent;
+    ++decided_;
+  } else {
+    worker.undecided.emplace_back(event.number, spent);
+  }
   worker.missing = shards();
   for (int s = 0; s < shards(); ++s) {
     window_.push_bytes[s] += push_bytes_[s];
@@ -326,7 +332,7 @@ absl::Status ClusterSimulation::Ready(const Event& event) {
   if (worker.live != event.number) return absl::OkStatus();
   const Task& task = worker.task;
   // The task was cancelled while the message was on its way.
-  if (worker.ended == event.number) {
+  if (worker.ended >= event.number) {
     EndTask(worker);
     return absl::OkStatus();
   }
@@ -468,8 +474,9 @@ void ClusterSimulation::Count(const RecordCommit& commit) {
 }
 
 void ClusterSimulation::Count(const RecordEnd& end) {
-  // A gradient that was ready and ends unapplied wasted its whole compute time.
-  // A gradient still being computed is counted when its Cancel arrives.
+  // A gradient that was computed and ends unapplied wasted its whole compute
+  // time. One that is still being computed is counted when its Cancel arrives
+  // or it is done, whichever comes first.
   window_.wasted_seconds += Decided(end.key);
   window_.Ended(end.outcome);
   int64_t& ended = workers_[end.key.worker.value()].ended;

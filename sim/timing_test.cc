@@ -146,6 +146,27 @@ TEST(TimingTest, KSyncWastesTheTasksItCancels) {
   EXPECT_GT(timing.idle, 0);            // The first two wait for the third.
 }
 
+TEST(TimingTest, ATaskThatIsDoneBeforeItsCancelArrivesIsWasted) {
+  // The first gradient is at the shard 15 ms after its worker began. The other
+  // worker, which takes 18 ms, hears of it after 20 ms.
+  const Timing timing =
+      Measured({"K_SYNC", proto::K_SYNC, 1}, 2, "constant { ms: 10 }",
+               "worker_factor: 1 worker_factor: 1.8 "
+               "latency { constant { ms: 5 } } } "
+               "limits { staged_gradients: 10");
+  EXPECT_NEAR(timing.wasted, 0.5, 0.001);
+  EXPECT_NEAR(timing.wasted_time, 18.0 / 28, 0.001);
+}
+
+TEST(TimingTest, AGradientMayArriveWhenItsWorkersNextTaskHasEndedToo) {
+  // A slow Cancel does that.
+  const Timing timing =
+      Measured({"K_SYNC", proto::K_SYNC, 1}, 8, "exponential { mean_ms: 5 }",
+               "latency { exponential { mean_ms: 10 } } } "
+               "limits { staged_gradients: 100");
+  EXPECT_NEAR(timing.wasted, 7.0 / 8, 0.001);
+}
+
 TEST(TimingTest, EachWorkersIdleShareIsItsOwn) {
   const Timing timing = Measured({"SYNC", proto::SYNC, 0}, 4,
                                  "constant { ms: 30 }", "worker_factor: 2");
