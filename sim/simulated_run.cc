@@ -196,7 +196,6 @@ bool Reaches(const Evaluation& evaluation, const SimulationTarget& target) {
 
 // Timing of the whole run, in which the first update is counted from the start.
 Timing TimingOfAll(SimulationWindow window, int workers, const TaskUse& task) {
-  if (window.commits.empty()) return {};
   window.commits.insert(window.commits.begin(), window.begin);
   return TimingOf(window, workers, task);
 }

@@ -47,14 +47,16 @@ double Share(double part, double whole) { return whole > 0 ? part / whole : 0; }
 
 Timing TimingOf(const SimulationWindow& window, int workers,
                 const TaskUse& task) {
-  SLUICE_CHECK(window.commits.size() >= 2);
+  SLUICE_CHECK(!window.commits.empty());
   Timing timing;
   const double seconds =
       static_cast<double>(window.end - window.begin) / kSecond;
   timing.updates = static_cast<int64_t>(window.commits.size()) - 1;
-  timing.mean_update_time =
-      static_cast<double>(window.commits.back() - window.commits.front()) /
-      static_cast<double>(timing.updates) / kSecond;
+  if (timing.updates > 0) {
+    timing.mean_update_time =
+        static_cast<double>(window.commits.back() - window.commits.front()) /
+        static_cast<double>(timing.updates) / kSecond;
+  }
   timing.half_width = HalfWidth(window.commits);
   const GradientCounts& counts = window.gradients;
   timing.mean_staleness = Share(static_cast<double>(window.staleness_sum),

@@ -15,8 +15,9 @@ namespace sluice {
 // How a policy uses a cluster in the long run. All times are virtual.
 struct Timing {
   int64_t updates = 0;
-  double mean_update_time = 0;
-  // Half the width of its 99% confidence interval, by batch means.
+  double mean_update_time = 0;  // 0: no update was made.
+  // Half the width of its 99% confidence interval, by batch means. Infinite:
+  // there were too few updates.
   double half_width = 0;
   double mean_staleness = 0;
   std::vector<int64_t> staleness_histogram;  // Applied gradients by staleness.
@@ -51,7 +52,8 @@ struct TimingOptions {
 };
 
 // Evaluates a window. `task` is one of mean length, its seconds are t1.
-// REQUIRES: at least two updates.
+// The time per update is that from its first commit to its last. REQUIRES: at
+// least one commit.
 Timing TimingOf(const SimulationWindow& window, int workers,
                 const TaskUse& task);
 

@@ -72,6 +72,11 @@ std::vector<double> MemberIdle(const TaskUse& task) {
   return idle;
 }
 
+// Null if there was nothing to measure it on.
+nlohmann::ordered_json IfAny(double value, int64_t count) {
+  return count > 0 ? nlohmann::ordered_json(value) : nullptr;
+}
+
 void PrintJson(const ResolvedJob& job, const SimulationReport& report,
                std::ostream& out) {
   const Timing& timing = report.timing;
@@ -83,10 +88,11 @@ void PrintJson(const ResolvedJob& job, const SimulationReport& report,
       {"workers", job.job.cluster().workers()},
       {"shards", job.job.cluster().shards()},
       {"updates", timing.updates},
-      {"mean_update_time", timing.mean_update_time},
+      {"mean_update_time", IfAny(timing.mean_update_time, timing.updates)},
       {"mean_update_time_half_width_99", timing.half_width},
-      {"updates_per_second", 1 / timing.mean_update_time},
-      {"mean_staleness", timing.mean_staleness},
+      {"updates_per_second",
+       IfAny(1 / timing.mean_update_time, timing.updates)},
+      {"mean_staleness", IfAny(timing.mean_staleness, timing.updates)},
       {"staleness_histogram", timing.staleness_histogram},
       {"started", timing.started},
       {"wasted", timing.wasted},
@@ -150,30 +156,47 @@ std::string FormatPercents(const std::vector<double>& shares) {
   });
 }
 
-void PrintTimes(const ResolvedJob& job, const Timing& timing,
-                std::ostream& out) {
-  out << absl::StrFormat("time per update  %.6g s", timing.mean_update_time);
-  if (std::isfinite(timing.half_width)) {
-    out << absl::StrFormat(" +- %.2g s (99%%)", timing.half_width);
+void PrintUpdates(const ResolvedJob& job, const Timing& timing,
+                  std::ostream& out) {
+  const bool any = timing.updates > 0;
+  out << "time per update  ";
+  if (any) {
+    out << absl::StrFormat("%.6g s", timing.mean_update_time);
+    if (std::isfinite(timing.half_width)) {
+      out << absl::StrFormat(" +- %.2g s (99%%)", timing.half_width);
+    }
+    out << absl::StrFormat(", %.6g updates/s\n", 1 / timing.mean_update_time);
+  } else {
+    out << "no update\n";
   }
-  out << absl::StrFormat(", %.6g updates/s\n", 1 / timing.mean_update_time);
   if (const auto formula = UpdateTimeOf(job); formula.has_value()) {
     out << "by the formula   ";
     if (formula->low == formula->high) {
-      out << absl::StrFormat("%.6g s; measured / formula %.4f\n", formula->low,
-                             timing.mean_update_time / formula->low);
+      out << absl::StrFormat("%.6g s", formula->low);
+      if (any) {
+        out << absl::StrFormat("; measured / formula %.4f",
+                               timing.mean_update_time / formula->low);
+      }
+      out << "\n";
     } else {
       out << absl::StrFormat("between %.6g and %.6g s\n", formula->low,
                              formula->high);
     }
   }
+  if (!any) return;
+  out << absl::StrFormat("staleness        %.4g on average; from 0 on: %s\n",
+                         timing.mean_staleness,
+                         FormatHistogram(timing.staleness_histogram));
+}
+
+void PrintTimes(const ResolvedJob& job, const Timing& timing,
+                std::ostream& out) {
+  PrintUpdates(job, timing, out);
   out << absl::StrFormat(
-      "staleness        %.4g on average; from 0 on: %s\n"
       "wasted           %.2f%% of the tasks, %.2f%% of the compute time\n"
       "workers idle     %.2f%% of the time, one from %.2f%% to %.2f%%\n"
       "scaling          %.4f: a task's mean time, by the time per gradient and "
       "worker\n",
-      timing.mean_staleness, FormatHistogram(timing.staleness_histogram),
       100 * timing.wasted, 100 * timing.wasted_time, 100 * timing.idle,
       100 * LeastOf(timing.worker_idle), 100 * MostOf(timing.worker_idle),
       timing.scaling_efficiency);

@@ -105,6 +105,25 @@ class SimulateTest(unittest.TestCase):
                                1e-3 / (1 / mean[0] + 1 / mean[1]),
                                delta=0.1 * report["mean_update_time"])
 
+    def test_a_run_that_makes_no_update_has_no_rates(self):
+        job = harness.write_job(harness.LINEAR_JOB)
+        late = harness.sets(["stop={updates: 3 seconds: 1}",
+                             "delays.compute.constant.ms=10000"])
+        _, report = self.simulate(job, *late)
+        self.assertEqual(report["updates"], 0)
+        for rate in ("mean_update_time", "mean_update_time_half_width_99",
+                     "updates_per_second", "mean_staleness"):
+            self.assertIsNone(report[rate], rate)
+        self.assertEqual(report["started"], 2)
+        self.assertEqual(len(report["pull_bytes"]), 2)
+        result = harness.tool("simulate", job, "--run-dir",
+                              harness.scratch() / "run", *late)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("time per update  no update\n", result.stdout)
+        self.assertIn("by the formula   10 s\n", result.stdout)
+        for nonsense in ("inf", "nan", "pull  MB/s", "measured / formula"):
+            self.assertNotIn(nonsense, result.stdout)
+
     def test_what_cannot_be_simulated_is_refused(self):
         job = harness.write_job(harness.LINEAR_JOB)
         for args, said in ((("--target-accuracy", "0.5", *harness.sets(DELAYS)),
