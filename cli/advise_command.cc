@@ -23,6 +23,7 @@
 #include "common/atomic_file.h"
 #include "common/clock.h"
 #include "common/file_operations.h"
+#include "common/group.h"
 #include "common/named_thread.h"
 #include "common/resolved_job.h"
 #include "common/status_macros.h"
@@ -89,7 +90,8 @@ absl::Status DrawPicture(const ResolvedJob& job, const AdviseFlags& flags,
 
 // Makes the simulated jobs use the compute times that a run has measured. These
 // include the injected delays and the workers' factors. The delays of the
-// network stay those of the job.
+// network stay those of the job. kNotFound: there is no such trace.
+// kInvalidArgument: the run's times are those of whole groups.
 absl::Status UseComputeTimes(const ResolvedJob& job, const std::string& run,
                              AdviceQuestion* question) {
   std::error_code error;
@@ -99,13 +101,20 @@ absl::Status UseComputeTimes(const ResolvedJob& job, const std::string& run,
     return absl::NotFoundError(
         absl::StrCat("--compute-times ", run, ": there is no ", trace));
   }
+  const absl::StatusOr<ResolvedJob> measured =
+      LoadJob(run + "/job.textproto", {});
+  if (measured.ok() && IsGroup(measured->job)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--compute-times ", run,
+        ": its workers are groups (worker.group), so its times are those of "
+        "whole groups. The simulation takes times of one process and divides "
+        "them among a group's stages; measure without worker.group"));
+  }
   proto::Delays delays = job.job.delays();
   delays.clear_worker_factor();
   delays.mutable_compute()->mutable_trace()->set_path(trace);
   question->simulated.push_back(
       absl::StrCat("delays={", delays.ShortDebugString(), "}"));
-  const absl::StatusOr<ResolvedJob> measured =
-      LoadJob(run + "/job.textproto", {});
   const int64_t cancelled = CancelledInSummary(run);
   // The end of a run cancels one task of every worker, long or short. Only more
   // cancellations than that mean that long tasks are missing.

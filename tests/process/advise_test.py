@@ -109,6 +109,23 @@ class AdviseTest(unittest.TestCase):
         self.assertEqual(result.returncode, 2)
         self.assertIn("job.textproto:1: expected a duration", result.stderr)
 
+    def test_the_times_of_a_group_are_refused(self):
+        job = harness.write_job(JOB)
+        layers = ("model={layer {dense {units: 8}} layer {dense {units: 1}} "
+                  "loss: MEAN_SQUARED_ERROR}")
+        for group in ("pipeline_stages: 2", "slots: 2"):
+            run = harness.scratch() / "run"
+            made = harness.tool("simulate", job, "--run-dir", run, *harness.sets(
+                [CONSTANT, layers, f"worker.group={{{group}}}",
+                 "sync.policy=ASYNC", "optimizer.learning_rate=0.001",
+                 "stop.epochs=10"]))
+            self.assertEqual(made.returncode, 0, made.stderr)
+            result = harness.tool("advise", job, *TARGET, "--compute-times",
+                                  run, "--out", harness.scratch() / "advice")
+            self.assertEqual(result.returncode, 2, result.stderr)
+            self.assertIn("its workers are groups (worker.group)",
+                          result.stderr)
+
     def test_says_that_a_run_that_cancels_has_too_few_long_times(self):
         job = harness.write_job(JOB)
         for policy, said in (("{policy: K_SYNC k: 3}", True),
