@@ -12,6 +12,10 @@
 //   35 ms  kStaged    the answer of the last shard at the worker
 //   36 ms  kReady     at the coordinator, which commits or waits for others
 //
+// Where gradients have turns (SYNC with little room on the shards), a kPush
+// comes before the answer. It waits on the shard until its turn is among the
+// next that the shard has room for.
+//
 // If there is one shard, Ready travels with the gradient: it is at the
 // coordinator, in the same process, at 34 ms.
 //
@@ -188,6 +192,9 @@ absl::Status ClusterSimulation::Handle(const Event& event) {
     case Kind::kComputed:
       Push(event);
       return absl::OkStatus();
+    case Kind::kPush:
+      Stage(event);
+      return absl::OkStatus();
     case Kind::kStaged: {
       Worker& worker = workers_[event.worker];
       if (worker.live != event.number || --worker.missing > 0) break;
@@ -275,16 +282,37 @@ void ClusterSimulation::Push(const Event& event) {
     window_.push_bytes[s] += push_bytes_[s];
     const VirtualTime there = network_.ToShard(
         queue_.now(), WorkerId(event.worker), ShardId(s), push_bytes_[s]);
-    if (ready_travels()) {
-      queue_.Add(there, {Kind::kReady, 0, event.worker, event.number});
-      continue;
+    const Event push = {Kind::kPush, s, event.worker, event.number};
+    if (worker.task.turn.has_value()) {
+      queue_.Add(there, push);
+    } else {
+      AnswerPush(push, there);
     }
-    queue_.Add(Later(there, network_.Latency()),
-               {Kind::kStaged, s, event.worker, event.number});
   }
 }
 
 // ---- The shard ----
+
+void ClusterSimulation::Stage(const Event& event) {
+  const Worker& worker = workers_[event.worker];
+  if (worker.live != event.number) return;
+  Shard& shard = shards_[event.shard];
+  const int room = options_.job.limits().staged_gradients();
+  if (*worker.task.turn < shard.folded + room) {
+    AnswerPush(event, 0);
+  } else {
+    shard.early.push_back(event);
+  }
+}
+
+void ClusterSimulation::AnswerPush(const Event& event, VirtualTime there) {
+  if (ready_travels()) {
+    queue_.Add(there, {Kind::kReady, 0, event.worker, event.number});
+  } else {
+    queue_.Add(Later(there, network_.Latency()),
+               {Kind::kStaged, event.shard, event.worker, event.number});
+  }
+}
 
 void ClusterSimulation::Pull(const Event& event) {
   Worker& worker = workers_[event.worker];
@@ -319,6 +347,12 @@ absl::Status ClusterSimulation::Execute(const Event& event) {
     }
   }
   shard.version = numbered.version;
+  if (const auto* fold = std::get_if<Fold>(&numbered.decision.what)) {
+    shard.folded += static_cast<int64_t>(fold->entries.size());
+    for (const Event& push : std::exchange(shard.early, {})) Stage(push);
+  } else if (std::holds_alternative<Commit>(numbered.decision.what)) {
+    shard.folded = 0;
+  }
   for (const Event& pull : std::exchange(shard.parked, {})) Pull(pull);
   queue_.Add(network_.Latency(),
              {Kind::kExecuted, event.shard, 0, event.number});

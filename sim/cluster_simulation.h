@@ -108,6 +108,7 @@ class ClusterSimulation {
     kPull,    // A pull arrives at the shard.
     kSlice,   // A slice of the weights arrives at the worker.
     kComputed,
+    kPush,      // A gradient that has a turn arrives at the shard.
     kStaged,    // A shard's answer arrives at the worker.
     kReady,     // Arrives at the coordinator.
     kDecision,  // Arrives at the shard.
@@ -137,6 +138,8 @@ class ClusterSimulation {
   struct Shard {
     Version version;
     std::vector<Event> parked;  // Pulls of a version that is not there yet.
+    int64_t folded = 0;         // Gradients of the next version.
+    std::vector<Event> early;   // Gradients whose turn is to come.
     VirtualTime inbox = 0;
   };
 
@@ -153,6 +156,9 @@ class ClusterSimulation {
   void Pull(const Event& event);
   void Compute(const Event& event);
   void Push(const Event& event);
+  void Stage(const Event& event);
+  // The shard has a gradient at `there`.
+  void AnswerPush(const Event& event, VirtualTime there);
   absl::Status Ready(const Event& event);
   absl::Status Execute(const Event& event);
   absl::Status Executed(const Event& event);

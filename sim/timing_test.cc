@@ -262,6 +262,21 @@ TEST(TimingTest, AGroupTakesAsLongAsItsPipeline) {
   EXPECT_NEAR(2 * timing->mean_update_time, timing->task.seconds, 1e-6);
 }
 
+TEST(TimingTest, AGradientWhoseTurnIsToComeWaitsForThoseBeforeIt) {
+  const auto measured = [](const std::string& limits) {
+    return Measured({"SYNC gradients_per_update: 4", proto::SYNC, 0}, 2,
+                    "constant { ms: 10 }",
+                    "worker_factor: 3 } limits { " + limits);
+  };
+  // While worker 0 computes one gradient, the other computes three.
+  EXPECT_NEAR(measured("").mean_update_time, 0.030, 1e-6);
+  // With room for one, worker 1 has the second and the fourth. Each waits for
+  // the one before it, which takes 30 ms.
+  EXPECT_NEAR(measured("staged_gradients: 1").mean_update_time, 0.060, 1e-6);
+  // With room for three, only the fourth would wait.
+  EXPECT_NEAR(measured("staged_gradients: 3").mean_update_time, 0.030, 1e-6);
+}
+
 TEST(TimingTest, OneSeedGivesOneRun) {
   const Choice choice = {"K_BATCH_ASYNC", proto::K_BATCH_ASYNC, 3};
   const std::string delay = "log_normal { median_ms: 10 sigma: 1 }";
