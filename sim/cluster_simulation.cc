@@ -34,6 +34,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 #include <variant>
 
@@ -57,6 +58,20 @@ Version VersionAfter(const Decision& decision, Version before) {
     return restore->version;
   }
   return before;
+}
+
+// Leases never end, since nobody is heard of here. A tick is that of the
+// daemons or a thousandth of the deadline, whichever is longer: so there are
+// few ticks to a task, however long the job's tasks take.
+CoordinatorOptions WithTicks(CoordinatorOptions options) {
+  proto::Job& job = options.job;
+  job.mutable_limits()->set_lease_s(std::numeric_limits<double>::infinity());
+  double deadline = job.limits().task_deadline_s();
+  if (job.stop().has_seconds()) {
+    deadline = std::min(deadline, job.stop().seconds());
+  }
+  options.tick = std::max(options.tick, absl::Seconds(deadline / 1000));
+  return options;
 }
 
 }  // namespace
@@ -99,7 +114,8 @@ void SimulationWindow::Ended(Outcome outcome) {
 }
 
 ClusterSimulation::ClusterSimulation(Options options)
-    : options_(options.coordinator),
+    : options_(WithTicks(options.coordinator)),
+      tick_(VirtualSeconds(absl::ToDoubleSeconds(options_.tick))),
       compute_(std::move(options.compute)),
       pipeline_(std::move(options.pipeline)),
       groups_(GroupsOf(options_.job), GroupSchedule(&pipeline_)),
@@ -136,8 +152,8 @@ absl::Status ClusterSimulation::Run(const std::function<bool()>& enough) {
       return absl::InternalError(
           absl::StrCat("the cluster stands still: ", State().waiting_for));
     }
-    ++window_.events;
     const Event next = queue_.Take();
+    if (next.kind != Kind::kTick) ++window_.events;
     if (queue_.now() >= kEndOfTime) {
       return absl::OutOfRangeError(absl::StrCat(
           "the simulation reaches the end of virtual time, 146 years, after "
@@ -155,6 +171,7 @@ absl::Status ClusterSimulation::Run(const std::function<bool()>& enough) {
 }
 
 absl::Status ClusterSimulation::Join() {
+  queue_.Add(tick_, {Kind::kTick, 0, 0, 0});
   Coordinator::JoinRequest request;
   for (int64_t s = 0; s < shards(); ++s) {
     request.peer = {Role::kShard, s};
@@ -208,6 +225,9 @@ absl::Status ClusterSimulation::Handle(const Event& event) {
       return Execute(event);
     case Kind::kExecuted:
       return Executed(event);
+    case Kind::kTick:
+      Tick();
+      return absl::OkStatus();
   }
   return absl::OkStatus();
 }
@@ -413,6 +433,13 @@ absl::Status ClusterSimulation::Executed(const Event& event) {
       ShardId(event.shard), event.number, version, "", Now(), &actions_);
   Take();
   return status;
+}
+
+void ClusterSimulation::Tick() {
+  coordinator_.Tick(Now(), &actions_);
+  Take();
+  // Otherwise the cluster stands still, and another tick would hide that.
+  if (!queue_.empty()) queue_.Add(tick_, {Kind::kTick, 0, 0, 0});
 }
 
 // ---- The evaluator ----

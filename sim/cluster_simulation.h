@@ -64,7 +64,8 @@ struct SimulationWindow {
 class ClusterSimulation {
  public:
   struct Options {
-    // Leases and deadlines are not simulated, because no process dies here.
+    // Leases are not simulated, because no process dies here. `tick` is chosen
+    // from the job's deadlines.
     CoordinatorOptions coordinator;
     ComputeDelay compute;  // Of a worker of one process.
     PipelineTime pipeline;
@@ -113,6 +114,7 @@ class ClusterSimulation {
     kReady,     // Arrives at the coordinator.
     kDecision,  // Arrives at the shard.
     kExecuted,  // A shard's acknowledgement arrives at the coordinator.
+    kTick,      // The coordinator looks at its deadlines.
   };
   struct Event {
     Kind kind;
@@ -162,6 +164,7 @@ class ClusterSimulation {
   absl::Status Ready(const Event& event);
   absl::Status Execute(const Event& event);
   absl::Status Executed(const Event& event);
+  void Tick();
   bool EvaluationDue() const;
   absl::Status Evaluate();
   // Ends the worker's task.
@@ -185,6 +188,7 @@ class ClusterSimulation {
 
   // Constant after construction.
   const CoordinatorOptions options_;
+  const VirtualTime tick_;
   const ComputeDelay compute_;
   const PipelineTime pipeline_;
   std::vector<GroupSchedule> groups_;

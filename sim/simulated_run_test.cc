@@ -218,6 +218,46 @@ TEST(SimulatedRunTest, ATargetLossEndsTheRunWhenAnEvaluationReachesIt) {
   }
 }
 
+TEST(SimulatedRunTest, StopSecondsEndARunThatWaitsForItsTasks) {
+  const SimulatedRun run =
+      Simulate(Job({"stop={seconds: 3}", "delays.compute.constant.ms=10000"}));
+  EXPECT_EQ(absl::ToDoubleSeconds(run.state.running), 3);
+  EXPECT_EQ(run.state.version.value(), 0);
+  EXPECT_EQ(run.state.message, "3s are over");
+}
+
+TEST(SimulatedRunTest, ATaskThatIsOverdueIsGivenOutAgain) {
+  const std::vector<std::string> late = {"delays.compute.constant.ms=170",
+                                         "limits.task_deadline_s=0.1",
+                                         "stop.epochs=1"};
+  const SimulatedRun run = Simulate(Job(late));
+  // Each of the 40 mini-batches is cancelled once, at the next tenth of a
+  // second after its deadline. Then it may take 0.2 s. An update begins every
+  // 0.3 s, but for the first, 0.03 s before a tenth.
+  EXPECT_EQ(run.state.counters.tasks_overdue, 40);
+  EXPECT_EQ(run.state.counters.cancelled, 40);
+  EXPECT_EQ(run.state.epoch, 1);
+  EXPECT_NEAR(absl::ToDoubleSeconds(run.state.running), 10 * 0.3 - 0.03, 1e-6);
+  EXPECT_NEAR(run.timing.wasted_time, (0.1 + 9 * 0.13) / (10 * 0.3 - 0.03),
+              1e-6);
+}
+
+TEST(SimulatedRunTest, AMiniBatchThatIsAlwaysOverdueEndsTheRun) {
+  const auto run = SimulateRun(
+      Job({"delays.compute.constant.ms=250", "limits.task_deadline_s=0.1"}),
+      {.run_dir = "", .target = {}});
+  EXPECT_TRUE(absl::IsInternal(run.status()));
+  EXPECT_THAT(std::string(run.status().message()),
+              HasSubstr("raise limits.task_deadline_s"));
+}
+
+TEST(SimulatedRunTest, AnOldTaskThatIsNotOverdueEndsNoLease) {
+  const SimulatedRun run =
+      Simulate(Job({"delays.compute.constant.ms=500000", "stop.epochs=1"}));
+  EXPECT_EQ(run.state.counters.cancelled, 0);
+  EXPECT_NEAR(absl::ToDoubleSeconds(run.state.running), 10 * 500, 1e-6);
+}
+
 TEST(SimulatedRunTest, ATargetThatCannotBeMeasuredIsRefused) {
   const auto refusal = [](const std::vector<std::string>& overrides,
                           const SimulationTarget& target) {

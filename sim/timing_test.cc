@@ -295,7 +295,8 @@ TEST(TimingTest, AJobWithoutComputeTimesIsRefused) {
 TEST(TimingTest, ASimulationThatReachesTheEndOfVirtualTimeSaysSo) {
   const auto timing =
       MeasureTiming(JobOf({"SYNC", proto::SYNC, 0}, 2, "constant { ms: 1e9 }",
-                          "latency { constant { ms: 1e9 } }"),
+                          "latency { constant { ms: 1e9 } } } "
+                          "limits { task_deadline_s: 1e9 start_timeout_s: 1e9"),
                     {});
   EXPECT_EQ(timing.status().code(), absl::StatusCode::kOutOfRange);
   // An update takes 5e6 s, of 2^62 ns.
