@@ -137,6 +137,10 @@ void AddDeployCommand(CLI::App& app, int* exit_code) {
                    "Size of the run folder's claim")
       ->default_str("10Gi");
   options.storage = "10Gi";
+  command->add_option("--memory", options.memory,
+                      "Of each pod that computes, as 4Gi. Default: what check "
+                      "computes, and at most twice that; without a limit where "
+                      "a command follows --, whose memory is its own");
   command->add_option("--storage-class", options.storage_class,
                       "Its class, which many pods can write to. Default: the "
                       "cluster's");

@@ -197,8 +197,7 @@ absl::StatusOr<LifeEnd> Live(const ResolvedJob& job,
   CancelToken over;
   std::atomic<bool> finished = false;  // The run is.
   PartExchanges exchanges;             // Outlives the client.
-  CoordinatorClient::Options session =
-      EvaluatorSession(job, security, context, rejoins);
+  auto session = EvaluatorSession(job, security, context, rejoins);
   session.on_message = [&](const proto::FromCoordinator& message) {
     if (message.has_finish()) finished = true;
     mailbox.Put(message);

@@ -133,14 +133,19 @@ class ChaosRun {
 
   // Draws the schedule and prints it.
   absl::Status Prepare() {
-    SLUICE_ASSIGN_OR_RETURN(
-        folder_, MakeRunFolder(options_.run_dir, job_.job.name() + "-chaos"));
     SLUICE_ASSIGN_OR_RETURN(const int64_t updates, UpdatesOf(job_));
+    if (!job_.job.evaluation().enabled()) {
+      return absl::InvalidArgumentError(
+          "evaluation.enabled: must be true, so that the final weights can be "
+          "compared with those of the undisturbed run");
+    }
     if (job_.job.checkpoint().every_updates() == 0) {
       return absl::InvalidArgumentError(
           "checkpoint.every_updates: must be above 0, so that versions say "
           "when a server can be disturbed again");
     }
+    SLUICE_ASSIGN_OR_RETURN(
+        folder_, MakeRunFolder(options_.run_dir, job_.job.name() + "-chaos"));
     SLUICE_RETURN_IF_ERROR(
         WriteFileAtomically(JobPath(), {FormatJob(job_.job)}));
     // After `signals_`: it has threads.

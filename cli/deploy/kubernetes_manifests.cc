@@ -369,11 +369,16 @@ class Manifests {
   Json Resources(const Part& part) const {
     const int64_t mebibytes =
         kOwnMebibytes + (part.bytes + (1 << 20) - 1) / (int64_t{1} << 20);
+    const bool told = part.computes && !options_.memory.empty();
+    const bool known = !part.computes || options_.program.empty();
     Json resources = {
         {"requests",
          {{"cpu", absl::StrCat(part.threads)},
-          {"memory", absl::StrCat(mebibytes, "Mi")}}},
-        {"limits", {{"memory", absl::StrCat(2 * mebibytes, "Mi")}}}};
+          {"memory", told ? options_.memory : absl::StrCat(mebibytes, "Mi")}}}};
+    if (told || known) {
+      resources["limits"]["memory"] =
+          told ? options_.memory : absl::StrCat(2 * mebibytes, "Mi");
+    }
     if (options_.gpu && part.computes) {
       resources["limits"]["nvidia.com/gpu"] = "1";
     }

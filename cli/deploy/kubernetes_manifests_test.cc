@@ -216,6 +216,21 @@ TEST(KubernetesManifestsTest, APodIsWaitedForAtMostFiveMinutes) {
               Not(Contains("limits.rejoin_timeout_s=300")));
 }
 
+TEST(KubernetesManifestsTest, TheMemoryOfAProgramIsWhatTheUserSays) {
+  KubernetesOptions options = Options();
+  options.program = {"python3", "train.py"};
+  const auto resources = [&options](const std::string& role) {
+    const auto jobs = OfKind("Job", Made(options));
+    return PodOf(jobs.at("linear-" + role))["containers"][0]["resources"];
+  };
+  EXPECT_FALSE(resources("worker").contains("limits"));
+  EXPECT_TRUE(resources("shard")["limits"].contains("memory"));
+  options.memory = "4Gi";
+  EXPECT_EQ(resources("worker")["requests"]["memory"], "4Gi");
+  EXPECT_EQ(resources("worker")["limits"]["memory"], "4Gi");
+  EXPECT_NE(resources("shard")["requests"]["memory"], "4Gi");
+}
+
 TEST(KubernetesManifestsTest, TheUsersWordsReachTheProgramAsTheyAre) {
   KubernetesOptions options = Options();
   options.program = {"sh", "-c", "echo $(HOME) $$ $$(HOME)"};

@@ -52,6 +52,11 @@ absl::Status CheckKubernetesOptions(const KubernetesOptions& options) {
         absl::StrCat("--storage: expected a size such as 10Gi or 500M, got \"",
                      options.storage, "\""));
   }
+  if (!options.memory.empty() && !IsSize(options.memory)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--memory: expected a size such as 4Gi or 500M, got \"",
+                     options.memory, "\""));
+  }
   if (options.image.empty() || !HasNoSpaces(options.image)) {
     return absl::InvalidArgumentError(
         absl::StrCat("--image: expected a name without spaces, got \"",

@@ -21,9 +21,13 @@ struct KubernetesOptions {
   // pod's name, which its role and number make longer, is one, too.
   std::string name;
   PodHolder holder = PodHolder::kJobs;
-  std::string image;                   // With the programs in its PATH.
-  std::string storage;                 // Of the run folder, as "10Gi".
-  std::string storage_class;           // Empty: the cluster's default.
+  std::string image;          // With the programs in its PATH.
+  std::string storage;        // Of the run folder, as "10Gi".
+  std::string storage_class;  // Empty: the cluster's default.
+  // Of each pod that computes, asked for and at most, as "4Gi". Empty: as
+  // `sluice check` computes it, and without a limit where `program` computes,
+  // of which it knows nothing.
+  std::string memory;
   bool gpu = false;                    // One for each worker and the evaluator.
   bool pod_monitor = false;            // For Prometheus' operator.
   bool insecure = false;               // Plain text between the pods.

@@ -152,7 +152,9 @@ class ChaosTest(unittest.TestCase):
                  "stop: must be epochs or updates alone"),
                 (["--kills=100"], "acts do not fit into"),
                 (["--set=checkpoint={ every_s: 1 }"],
-                 "checkpoint.every_updates: must be above 0")]:
+                 "checkpoint.every_updates: must be above 0"),
+                (["--set=evaluation.enabled=false"],
+                 "evaluation.enabled: must be true")]:
             _, result = chaos(*args, "--stops=0", "--cuts=0")
             self.assertEqual(result.returncode, 2, result.stderr)
             self.assertIn(words, result.stderr)

@@ -165,6 +165,7 @@ class KubernetesTest(unittest.TestCase):
                 ([image, "--name=My_Run"], 'got "My_Run"'),
                 ([image, "--pods", "--gpu"], "expected none of"),
                 ([image, "--storage-class=A B"], 'got "A B"'),
+                ([image, "--memory=lots"], 'got "lots"'),
                 ([image, "--pods", "--jobset"], "excludes"),
                 ([image, "--tls=/nowhere"], "/nowhere/lead/ca.crt"),
                 ([image, "--", "python3"], "expected no -- COMMAND"),

@@ -92,8 +92,7 @@ class Coordinator {
   // the incarnation is over.
   void Disconnected(Peer peer, Incarnation incarnation, absl::Time now,
                     Actions* out);
-  // The process leaves on its own account; it hands back its task. `for_good`:
-  // nobody is to start it again.
+  // The process leaves, perhaps `for_good`, and hands back its task.
   void Leave(Peer peer, Incarnation incarnation, const std::string& reason,
              absl::Time now, Actions* out, bool for_good = false);
 
