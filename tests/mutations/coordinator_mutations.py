@@ -500,8 +500,21 @@ MUTATIONS = [
     change("the final version is always evaluated", "the run just ends",
            "core/coordinator_phases.cc",
            "if (job_.evaluation().enabled() && !evaluations_.final_done()) {\n"
-           "    const PeerLife",
-           "if (false) {\n    const PeerLife"),
+           "    const Membership::Member& evaluator",
+           "if (false) {\n    const Membership::Member& evaluator"),
+    change("an evaluator that was stopped is not waited for where the run was",
+           "nor where it ends by itself", "core/coordinator_phases.cc",
+           "stop_requested_.has_value() && evaluator.gone", "evaluator.gone"),
+    change("a checkpoint has the K of the next update", "that of its own",
+           "core/coordinator_updates.cc",
+           "  policy_.Decided(version,\n"
+           "                  loss.value_or("
+           "std::numeric_limits<double>::quiet_NaN()));\n"
+           "  MaybeStore();\n",
+           "  MaybeStore();\n"
+           "  policy_.Decided(version,\n"
+           "                  loss.value_or("
+           "std::numeric_limits<double>::quiet_NaN()));\n"),
     change("everything is executed before all may go", "they go at once",
            "core/coordinator_phases.cc",
            "if (stored && stream_.idle()) Finish(", "if (stored) Finish("),

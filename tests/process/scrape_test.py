@@ -129,7 +129,7 @@ class EndOfARunTest(unittest.TestCase):
         with Shown(["stop.updates=20"], linger_s=1) as run:
             self.assertEqual(
                 run.processes["shard 0"].wait(harness.TIMEOUT_S), 0)
-            self.assertIn("event=lingering seconds=0.5", run.log("shard 0"))
+            self.assertIn("event=lingering seconds=1", run.log("shard 0"))
 
     def test_an_end_that_cannot_be_written_is_not_shown(self):
         with Shown(["stop.updates=60"]) as run:
