@@ -112,7 +112,9 @@ class BadInputTest(unittest.TestCase):
                        "compute { constant { ms: 10 } } "
                        "latency { log_normal { median_ms: 5 sigma: 10 } }"):
             result = harness.tool("simulate", job, "--timing-only",
-                                  "--updates=200", f"--set=delays={{{delays}}}")
+                                  "--updates=200", f"--set=delays={{{delays}}}",
+                                  "--set=limits.task_deadline_s=3e10",
+                                  "--set=limits.start_timeout_s=3e10")
             self.assertEqual(result.returncode, 2)
             self.assertRegex(
                 result.stderr, r"\Athe simulation reaches the end of virtual "
