@@ -3,12 +3,12 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "cli/commands.h"
 #include "cli/launch/find_coordinator.h"
 #include "cli/launch/signal_wait.h"
 #include "cli/report/run_result.h"
+#include "cli/run_folder.h"
 #include "cli/slow_work.h"
 #include "common/tls/tls_flags.h"
 
@@ -17,6 +17,7 @@ namespace {
 
 struct StopFlags {
   std::string run;
+  bool json = false;
   TlsFlags tls;
 };
 
@@ -26,22 +27,30 @@ bool IsOver(const proto::JobStatus& status) {
   return status.phase() == "finished" || status.phase() == "failed";
 }
 
+// False: there is none.
+bool PrintSummary(const StopFlags& flags) {
+  const absl::StatusOr<std::string> text = DescribeSummary(flags.run);
+  if (!text.ok()) return false;
+  std::cout << (flags.json
+                    ? TextOfFile(flags.run + "/summary.json").value_or("")
+                    : *text);
+  return true;
+}
+
 // `last`: how the run stood when its coordinator was heard of last.
-int ShowEnd(const std::string& run, const proto::JobStatus& last) {
+int ShowEnd(const StopFlags& flags, const proto::JobStatus& last) {
   if (last.phase() == "failed") {
-    std::cerr << run << ": the run failed: " << last.message() << "\n";
+    std::cerr << flags.run << ": the run failed: " << last.message() << "\n";
     return 1;
   }
-  const absl::StatusOr<std::string> summary = DescribeSummary(run);
-  if (summary.ok()) {
-    std::cout << *summary;
-    return 0;
-  }
+  if (PrintSummary(flags)) return 0;
   if (last.phase() == "finished" || last.phase() == "finishing") {
-    std::cout << "the run has ended at version " << last.version() << "\n";
+    std::cout << (flags.json ? "{\"version\": "
+                             : "the run has ended at version ")
+              << last.version() << (flags.json ? "}\n" : "\n");
     return 0;
   }
-  std::cerr << run << ": the coordinator answers no more; the run was "
+  std::cerr << flags.run << ": the coordinator answers no more; the run was "
             << last.phase() << "\n";
   return 1;
 }
@@ -57,6 +66,7 @@ int Stop(const StopFlags& flags) {
       watch.ok() ? (*watch)->GetStatus()
                  : absl::StatusOr<proto::JobStatus>(watch.status());
   if (!status.ok()) {
+    if (PrintSummary(flags)) return 0;  // It is over.
     std::cerr << flags.run << ": " << status.status().message() << "\n";
     return 1;
   }
@@ -77,7 +87,7 @@ int Stop(const StopFlags& flags) {
     status = (*watch)->GetStatus();
     if (status.ok()) last = *status;
   }
-  return ShowEnd(flags.run, last);
+  return ShowEnd(flags, last);
 }
 
 }  // namespace
@@ -90,6 +100,7 @@ void AddStopCommand(CLI::App& app, int* exit_code) {
       ->add_option("run", flags->run,
                    "Run folder, or host:port of the coordinator")
       ->required();
+  command->add_flag("--json", flags->json, "Print the run's summary.json");
   AddTlsFlags(command, &flags->tls);
   command->callback([flags, exit_code] { *exit_code = Stop(*flags); });
 }

@@ -34,6 +34,7 @@ class JsonTest(unittest.TestCase):
             "check": ([job], 0),
             "doctor": ([], None),  # As the machine is.
             "status": ([run], 0),
+            "stop": ([run], 0),
             "eval": ([run], 0),
             "inspect": ([run], 0),
             "export": ([run, new() / "weights.safetensors"], 0),
