@@ -126,25 +126,33 @@ void ShardDaemon::RequestStop(const std::string& reason) {
   if (server_ != nullptr) server_->RequestStop(reason);
 }
 
-absl::Status ShardDaemon::StoreNext() {
-  int64_t version = 0;
-  {
-    absl::MutexLock lock(&mu_);
-    if (server_ == nullptr) {
-      return absl::UnavailableError("no generation of the run has begun");
-    }
-    SLUICE_ASSIGN_OR_RETURN(version, server_->RequestCheckpoint());
+absl::StatusOr<int64_t> ShardDaemon::RequestCheckpoint() {
+  absl::MutexLock lock(&mu_);
+  if (server_ == nullptr) {
+    return absl::UnavailableError("no generation of the run has begun");
   }
+  return server_->RequestCheckpoint();
+}
+
+absl::Status ShardDaemon::StoreNext() {
   const absl::Time begin = Clock::Real()->Now();
+  absl::StatusOr<int64_t> version = RequestCheckpoint();
   while (Clock::Real()->Now() - begin < kStoreFor) {
-    SLUICE_ASSIGN_OR_RETURN(const proto::JobStatus status, Status());
-    if (status.checkpoint().newest_version() >= version) {
-      return absl::OkStatus();
+    if (version.ok()) {
+      SLUICE_ASSIGN_OR_RETURN(const proto::JobStatus status, Status());
+      if (status.checkpoint().newest_version() >= *version) {
+        return absl::OkStatus();
+      }
+    } else if (!absl::IsUnavailable(version.status())) {
+      break;
     }
     pause_.For(absl::Milliseconds(50));
+    // Another one was being written, or a recovery was under way.
+    if (!version.ok()) version = RequestCheckpoint();
   }
+  SLUICE_RETURN_IF_ERROR(version.status());
   return absl::DeadlineExceededError(
-      absl::StrCat("version ", version, " was not written within ",
+      absl::StrCat("version ", *version, " was not written within ",
                    absl::FormatDuration(kStoreFor)));
 }
 

@@ -53,7 +53,8 @@ class ShardDaemon {
   // Opens the port for people and Prometheus, where one is wanted.
   absl::Status OpenPages();
   absl::StatusOr<proto::JobStatus> Status();
-  // Has the next version stored, and waits for it.
+  absl::StatusOr<int64_t> RequestCheckpoint();
+  // Has the next version stored that can be, and waits for it.
   absl::Status StoreNext();
   // Keeps the lead's pages of a run that is over, for who comes for its end.
   void Linger();
