@@ -116,7 +116,7 @@ int Take(const TakeFlags& flags) {
   if (!watch.ok()) return fail(watch.status());
   const auto before = StatusOf(flags.run, watch->get());
   if (!before.ok()) return fail(before.status());
-  if (before->phase() == "finished" || before->phase() == "failed") {
+  if (IsOver(*before)) {
     return fail(absl::FailedPreconditionError(
         absl::StrCat("the run is over: ", before->message())));
   }

@@ -23,10 +23,6 @@ struct StopFlags {
 
 constexpr absl::Duration kLookEvery = absl::Milliseconds(200);
 
-bool IsOver(const proto::JobStatus& status) {
-  return status.phase() == "finished" || status.phase() == "failed";
-}
-
 // False: there is none.
 bool PrintSummary(const StopFlags& flags) {
   const absl::StatusOr<std::string> text = DescribeSummary(flags.run);

@@ -365,7 +365,8 @@ class Manifests {
   }
 
   // A CPU limit would slow everybody down when one is throttled; a process that
-  // takes twice the memory that `check` computes has a leak.
+  // takes twice the memory that `check` computes has a leak. What the user's
+  // program needs is not known.
   Json Resources(const Part& part) const {
     const int64_t mebibytes =
         kOwnMebibytes + (part.bytes + (1 << 20) - 1) / (int64_t{1} << 20);

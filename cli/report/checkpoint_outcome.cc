@@ -1,6 +1,7 @@
 #include "cli/report/checkpoint_outcome.h"
 
 #include "absl/strings/str_cat.h"
+#include "cli/report/run_result.h"
 
 namespace sluice {
 namespace {
@@ -31,7 +32,7 @@ std::optional<absl::Status> CheckpointOutcome(int64_t version,
   if (Failed(now) > Failed(before)) {
     return absl::UnavailableError(checkpoint.last_error());
   }
-  if (now.phase() == "finished" || now.phase() == "failed") {
+  if (IsOver(now)) {
     return absl::UnavailableError(absl::StrCat(
         "the run ended with version ", now.version(), " before version ",
         version, " was written: ", now.message()));

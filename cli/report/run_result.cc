@@ -243,6 +243,10 @@ absl::Status CheckLogsReachEnd(const std::string& run_dir,
                    " (summary.json): a file is damaged or not there"));
 }
 
+bool IsOver(const proto::JobStatus& status) {
+  return status.phase() == "finished" || status.phase() == "failed";
+}
+
 std::string FailureInSummary(const std::string& run_dir) {
   return Text(ReadSummary(run_dir), "failure");
 }

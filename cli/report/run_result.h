@@ -27,6 +27,9 @@ struct RunResult {
 // kNotFound: there is no such file. kDataLoss: it is no JSON object.
 absl::StatusOr<RunResult> ReadRunResult(const std::string& run_dir);
 
+// Whether a run has ended, well or not.
+bool IsOver(const proto::JobStatus& status);
+
 // How a run that is over stood in the end: its summary and the last line of its
 // metrics.jsonl, in the form in which a coordinator says it; the phase is
 // "finished" or "failed". Errors as ReadRunResult's.
