@@ -73,7 +73,10 @@ int Stop(const StopFlags& flags) {
     slow.At(last.version());
     // A generation that was asked may have ended before it did so.
     if (!asked || last.phase() != "finishing") {
-      asked = (*watch)->Stop("stopped by the user").ok();
+      const auto stopping = (*watch)->Stop("stopped by the user");
+      asked = stopping.ok();
+      // Its coordinator may be gone before it is asked again.
+      if (asked) last = *stopping;
     }
     if (signals.WaitFor(kLookEvery).has_value()) {
       std::cerr << flags.run

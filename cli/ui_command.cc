@@ -58,7 +58,7 @@ class ShownRun {
   absl::Status Stop() {
     absl::MutexLock lock(&mu_);
     const absl::Status found = Find();
-    return found.ok() ? watch_->Stop("asked for on its page") : found;
+    return found.ok() ? watch_->Stop("asked for on its page").status() : found;
   }
 
   absl::StatusOr<int64_t> RequestCheckpoint() {

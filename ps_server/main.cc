@@ -11,7 +11,6 @@
 #include "common/resolved_job.h"
 #include "common/rpc/malloc_tuning.h"
 #include "common/rpc/polling.h"
-#include "common/session/client_session.h"
 #include "common/stop_signal.h"
 #include "ps_server/flags.h"
 #include "ps_server/shard_daemon.h"
@@ -24,8 +23,8 @@ int Exit(const absl::Status& status) {
   spdlog::error("event=failed error=\"{}\"", std::string(status.message()));
   if (absl::IsInvalidArgument(status)) return sluice::kExitUsage;
   if (absl::IsPermissionDenied(status)) return sluice::kExitSuperseded;
-  return sluice::IsCoordinatorLost(status) ? sluice::kExitCoordinatorLost
-                                           : sluice::kExitFailed;
+  return sluice::AsksForRestart(status) ? sluice::kExitRestart
+                                        : sluice::kExitFailed;
 }
 
 }  // namespace

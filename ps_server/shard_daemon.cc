@@ -170,7 +170,7 @@ void ShardDaemon::Yield(const std::string& signal) {
     }
   }
   spdlog::shutdown();
-  std::_Exit(kExitCoordinatorLost);
+  std::_Exit(kExitRestart);
 }
 
 }  // namespace sluice

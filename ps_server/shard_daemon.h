@@ -43,7 +43,7 @@ class ShardDaemon {
   // As ShardServer's; between two generations the next one is asked, unless it
   // waits for the run folder to be readable: that is given up.
   void RequestStop(const std::string& reason);
-  // Ends the process with kExitCoordinatorLost: it is to be started again, and
+  // Ends the process with kExitRestart: it is to be started again, and
   // the others wait for it as for one that died. The lead first has a version
   // stored, if the job has checkpoints, and waits for that at most 30 s.
   // Returns where the run is over.

@@ -26,6 +26,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/counter_table.h"
+#include "common/exit_codes.h"
 #include "common/process_name.h"
 #include "common/resolved_job.h"
 #include "common/rpc/channel_options.h"
@@ -200,6 +201,8 @@ absl::StatusOr<std::unique_ptr<ShardServer>> ShardServer::Start(
     if (absl::IsOutOfRange(taken)) {
       server->ServeEnd(job, std::string(taken.message()), pause);
     }
+    // A run folder that is away may come back.
+    if (absl::IsUnavailable(taken)) return AskForRestart(taken);
     SLUICE_RETURN_IF_ERROR(taken);
   }
   SLUICE_RETURN_IF_ERROR(server->Serve(flags, job));

@@ -39,14 +39,14 @@ class ShardServer {
  public:
   // Serves what connects to `listener`; then, in shard 0, takes the generation.
   // `earlier`: the life of this process before, if it had one.
-  // kInvalidArgument: the flags do not fit the job. kUnavailable: the run
-  // folder cannot be written, or not be read for limits.storage_timeout_s or
-  // until `pause`, between two tries, is stopped. kAlreadyExists: there has
-  // been a run in it. kPermissionDenied: another process has taken the
-  // generation, or a later one. kFailedPrecondition: as FindRecovery.
-  // kOutOfRange: as FindRecovery, and those who had not heard of the end have
-  // been told. `security`, `listener` and `port`, which shows this shard unless
-  // it leads, must outlive the server.
+  // kInvalidArgument: the flags do not fit the job. kUnavailable, which
+  // AsksForRestart: the run folder cannot be written, or not be read for
+  // limits.storage_timeout_s or until `pause`, between two tries, is stopped.
+  // kAlreadyExists: there has been a run in it. kPermissionDenied: another
+  // process has taken the generation, or a later one. kFailedPrecondition: as
+  // FindRecovery. kOutOfRange: as FindRecovery, and those who had not heard of
+  // the end have been told. `security`, `listener` and `port`, which shows this
+  // shard unless it leads, must outlive the server.
   static absl::StatusOr<std::unique_ptr<ShardServer>> Start(
       const Flags& flags, const ResolvedJob& job,
       std::shared_ptr<const InitialWeights> weights,

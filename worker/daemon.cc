@@ -8,7 +8,6 @@
 #include "absl/time/time.h"
 #include "common/exit_codes.h"
 #include "common/process_name.h"
-#include "common/session/client_session.h"
 #include "common/status_macros.h"
 #include "common/tls/handshake_log.h"
 #include "spdlog/spdlog.h"
@@ -65,12 +64,12 @@ absl::StatusOr<TransportSecurity> OpenSecurity(const DaemonFlags& flags,
 
 int ExitCode(const absl::Status& status) {
   if (status.ok()) return 0;
-  if (absl::IsCancelled(status) && IsCoordinatorLost(status)) {
+  if (absl::IsCancelled(status) && AsksForRestart(status)) {
     spdlog::info("event=yielded reason=\"{}\"", std::string(status.message()));
-    return kExitCoordinatorLost;
+    return kExitRestart;
   }
   spdlog::error("event=failed error=\"{}\"", std::string(status.message()));
-  return IsCoordinatorLost(status) ? kExitCoordinatorLost : kExitFailed;
+  return AsksForRestart(status) ? kExitRestart : kExitFailed;
 }
 
 int UsageExitCode(const absl::Status& status) {
@@ -203,7 +202,7 @@ void LeaveOnSignal::OnSignal(const std::string& name) {
   spdlog::info("event=stopping signal={} joined={}", name, !leave.empty());
   if (leave.empty()) {
     spdlog::shutdown();
-    std::_Exit(yields_ ? kExitCoordinatorLost : EXIT_SUCCESS);
+    std::_Exit(yields_ ? kExitRestart : EXIT_SUCCESS);
   }
   for (const auto& [slot, call] : leave) call(why);
   absl::MutexLock lock(&mu_);
@@ -222,7 +221,7 @@ void LogNewLife(const proto::Welcome& welcome) {
 
 absl::Status RunOutcome(const LifeEnd& last, bool yields) {
   const absl::Status left =
-      yields ? AsCoordinatorLost(absl::CancelledError(
+      yields ? AskForRestart(absl::CancelledError(
                    "stopped by a signal, to be started again"))
              : absl::OkStatus();
   if (last.finish.has_value()) {

@@ -98,7 +98,7 @@ absl::Status LeaveUnlessOk(absl::Status status, CoordinatorClient* client);
 class LeaveOnSignal {
  public:
   // `yields`: the process makes room, and is to be started again elsewhere, so
-  // it ends with kExitCoordinatorLost. Else it is over with the run, and ends
+  // it ends with kExitRestart. Else it is over with the run, and ends
   // with 0.
   explicit LeaveOnSignal(bool yields) : yields_(yields) {}
 
@@ -137,7 +137,7 @@ void LogNewLife(const proto::Welcome& welcome);
 
 // How the process ended, by its last life: by the coordinator's Finish if there
 // was one, else by what its work or the session say. OK: the run reached its
-// end, or the process left for good. IsCoordinatorLost, kCancelled: it
+// end, or the process left for good. AsksForRestart, kCancelled: it
 // `yields`.
 absl::Status RunOutcome(const LifeEnd& last, bool yields);
 

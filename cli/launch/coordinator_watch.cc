@@ -56,14 +56,17 @@ absl::StatusOr<proto::JobStatus> CoordinatorWatch::GetStatus() {
   return status;
 }
 
-absl::Status CoordinatorWatch::Stop(const std::string& reason) {
+absl::StatusOr<proto::JobStatus> CoordinatorWatch::Stop(
+    const std::string& reason) {
   grpc::ClientContext context;
   SetTimeout(patience_, &context);
   proto::StopRequest request;
   request.set_run_id(address_.run_id);
   request.set_reason(reason);
   proto::StopReply reply;
-  return Check(stub_->Stop(&context, request, &reply));
+  const absl::Status result = Check(stub_->Stop(&context, request, &reply));
+  if (!result.ok()) return result;
+  return std::move(*reply.mutable_status());
 }
 
 absl::StatusOr<int64_t> CoordinatorWatch::RequestCheckpoint() {

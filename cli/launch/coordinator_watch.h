@@ -46,7 +46,8 @@ class CoordinatorWatch {
   // kUnavailable, kDeadlineExceeded: nobody answers. kUnimplemented: who
   // answers is no coordinator.
   absl::StatusOr<proto::JobStatus> GetStatus();
-  absl::Status Stop(const std::string& reason);
+  // How the run stands then.
+  absl::StatusOr<proto::JobStatus> Stop(const std::string& reason);
   // Has the next version stored, and returns its number. kFailedPrecondition,
   // kUnavailable: why not (proto/coordinator.proto).
   absl::StatusOr<int64_t> RequestCheckpoint();

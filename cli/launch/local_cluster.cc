@@ -235,16 +235,16 @@ std::vector<PartEnd> LocalCluster::TakeEnded() {
       left.push_back(std::move(child));
       continue;
     }
-    ended.push_back({.part = child.part,
-                     .number = started_.at(child.name).second,
-                     .name = child.name,
-                     .ok = exit->ok(),
-                     .killed = exit->signal != 0,
-                     .lost_coordinator = exit->signal == 0 &&
-                                         exit->status == kExitCoordinatorLost,
-                     .misused = exit->signal == 0 && exit->status == kExitUsage,
-                     .how = HowEnded(child.name, *exit),
-                     .process = ProcessName(child.process->pid())});
+    ended.push_back(
+        {.part = child.part,
+         .number = started_.at(child.name).second,
+         .name = child.name,
+         .ok = exit->ok(),
+         .killed = exit->signal != 0,
+         .asks_for_restart = exit->signal == 0 && exit->status == kExitRestart,
+         .misused = exit->signal == 0 && exit->status == kExitUsage,
+         .how = HowEnded(child.name, *exit),
+         .process = ProcessName(child.process->pid())});
   }
   children_ = std::move(left);
   return ended;

@@ -66,9 +66,10 @@ void Supervision::OnProgress(const RunProgress& progress) {
 
 bool Supervision::MayRestart(const PartEnd& end) const {
   if (Ending()) return false;
+  if (end.part == Part::kLead) return end.killed;
   // The launcher's lead listens before it starts others: one that does not
   // answer them hangs.
-  return end.killed || (end.lost_coordinator && progress_.begun) ||
+  return end.killed || (end.asks_for_restart && progress_.begun) ||
          (end.part == Part::kEvaluator && !end.misused);
 }
 

@@ -35,8 +35,9 @@ struct PartEnd {
   bool ok = false;   // Exit status 0.
   // A signal ended it.
   bool killed = false;
-  // It ended because the coordinator fell silent (kExitCoordinatorLost).
-  bool lost_coordinator = false;
+  // What it waited for in vain may come yet (kExitRestart): the coordinator,
+  // or in the lead the run's folder.
+  bool asks_for_restart = false;
   // Its flags, job or files are wrong (kExitUsage), and will be again.
   bool misused = false;
   std::string how;           // "exit status 1: no GPU number 4"
@@ -64,8 +65,9 @@ struct RunProgress {
 // when the user interrupts, and when time passes. Pure: holds no process and no
 // clock. What a bad end leads to:
 //
-//   child      killed, or lost the coordinator   other exit status
-//   lead       started again, resumes the run    the run fails
+//   child      killed, or asks for a restart     other exit status
+//   lead       started again where it was        the run fails
+//              killed, resumes the run
 //   shard      started again                     the run fails
 //   worker     started again                     the coordinator decides; the
 //                                                run fails with the last one,

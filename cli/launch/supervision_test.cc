@@ -140,7 +140,7 @@ TEST(SupervisionTest, WhoWaitedInVainForTheCoordinatorIsStartedAgain) {
   s.OnProgress({.begun = true});
   for (PartEnd end :
        {Badly(Part::kShard, "ps_server-1"), Badly(Part::kWorker, "worker-0")}) {
-    end.lost_coordinator = true;
+    end.asks_for_restart = true;
     s.OnEnd(end, kStart);
   }
   s.OnTime(kStart + Supervision::kPause);
@@ -148,11 +148,20 @@ TEST(SupervisionTest, WhoWaitedInVainForTheCoordinatorIsStartedAgain) {
   EXPECT_EQ(s.failure(), "");
 }
 
+TEST(SupervisionTest, ALeadThatWaitedInVainForTheRunFolderEndsTheRun) {
+  Supervision s(2);
+  s.OnProgress({.begun = true});
+  PartEnd end = Badly(Part::kLead, "ps_server-0");
+  end.asks_for_restart = true;
+  EXPECT_THAT(s.OnEnd(end, kStart).restart, IsEmpty());
+  EXPECT_THAT(s.failure(), HasSubstr("ps_server-0"));
+}
+
 TEST(SupervisionTest, ALeadThatAnswersNobodyAtTheStartEndsTheRun) {
   Supervision s(2);
   for (const char* name : {"worker-0", "worker-1"}) {
     PartEnd end = Badly(Part::kWorker, name);
-    end.lost_coordinator = true;
+    end.asks_for_restart = true;
     s.OnEnd(end, kStart);
   }
   EXPECT_FALSE(s.RestartsPending());

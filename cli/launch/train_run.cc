@@ -187,7 +187,7 @@ class TrainRun {
       // Nothing has been trained yet, so there is nothing to keep.
       return Do(supervision_.OnInterrupt());
     }
-    const absl::Status asked = watch_->Stop("interrupted by the user");
+    const absl::Status asked = watch_->Stop("interrupted by the user").status();
     if (asked.ok()) return;
     view_.Say(absl::StrCat(
         "the coordinator does not answer: ", std::string(asked.message()),

@@ -27,9 +27,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/exit_codes.h"
 
 namespace sluice {
 namespace {
@@ -46,9 +46,6 @@ constexpr double kMostUnanswered = 5;
 // In seconds, used if the coordinator names no interval.
 constexpr double kDefaultHeartbeat = 1;
 
-// Marks the status for IsCoordinatorLost.
-constexpr char kLost[] = "sluice/coordinator-lost";
-
 // Whether the coordinator's answer is final, so that trying again cannot help.
 bool IsFinal(absl::StatusCode code) {
   switch (code) {
@@ -64,15 +61,6 @@ bool IsFinal(absl::StatusCode code) {
 }
 
 }  // namespace
-
-bool IsCoordinatorLost(const absl::Status& status) {
-  return status.GetPayload(kLost).has_value();
-}
-
-absl::Status AsCoordinatorLost(absl::Status status) {
-  status.SetPayload(kLost, absl::Cord());
-  return status;
-}
 
 ClientSession::ClientSession(Options options, absl::Time now)
     : options_(std::move(options)),
@@ -190,7 +178,7 @@ std::optional<absl::Status> ClientSession::OnConnectionEnd(
 
 absl::Status ClientSession::Silent(absl::Time now) const {
   const bool lost = contacted_ || options_.rejoins;
-  return AsCoordinatorLost(absl::UnavailableError(absl::StrFormat(
+  return AskForRestart(absl::UnavailableError(absl::StrFormat(
       "%s: no answer for %.1f s (%s); last error: %s", Name(),
       absl::ToDoubleSeconds(now - (contacted_ ? last_heard_ : start_)),
       lost ? "limits.rejoin_timeout_s" : "limits.start_timeout_s",

@@ -14,13 +14,6 @@
 
 namespace sluice {
 
-// Whether a session ended because the coordinator did not answer. It may come
-// yet, or come back, and the run with it.
-bool IsCoordinatorLost(const absl::Status& status);
-// `status` as one that says so, of a peer whose loss is mended in the same way:
-// by starting this process again.
-absl::Status AsCoordinatorLost(absl::Status status);
-
 inline constexpr int kSessionSecretBytes = 16;
 
 // The state of one process's session with the coordinator: it decides what

@@ -1,5 +1,6 @@
 #include "common/session/client_session.h"
 
+#include "common/exit_codes.h"
 #include "gtest/gtest.h"
 
 namespace sluice {
@@ -150,7 +151,7 @@ TEST(ClientSessionTest, AnUnreachableCoordinatorIsGivenUpAndNamed) {
   const auto end = session.OnConnectionEnd(broken, kStart + absl::Seconds(5));
   ASSERT_TRUE(end.has_value());
   EXPECT_EQ(end->code(), absl::StatusCode::kUnavailable);
-  EXPECT_TRUE(IsCoordinatorLost(*end));
+  EXPECT_TRUE(AsksForRestart(*end));
   EXPECT_EQ(end->message(),
             "coordinator at lead:7000: no answer for 5.0 s "
             "(limits.rejoin_timeout_s); last error: connection refused");
@@ -162,7 +163,7 @@ TEST(ClientSessionTest, ACoordinatorThatNeverCameMayComeYet) {
   const auto end = session.OnConnectionEnd(
       absl::UnavailableError("connection refused"), session.Deadline());
   ASSERT_TRUE(end.has_value());
-  EXPECT_TRUE(IsCoordinatorLost(*end));
+  EXPECT_TRUE(AsksForRestart(*end));
   EXPECT_NE(end->message().find("(limits.start_timeout_s)"),
             absl::string_view::npos);
 }
@@ -176,7 +177,7 @@ TEST(ClientSessionTest, WhoHasTakenPartBeforeWaitsNoLongerForItsFirstWelcome) {
   const auto end = session.OnConnectionEnd(
       absl::UnavailableError("connection refused"), kStart + absl::Seconds(5));
   ASSERT_TRUE(end.has_value());
-  EXPECT_TRUE(IsCoordinatorLost(*end));
+  EXPECT_TRUE(AsksForRestart(*end));
   EXPECT_EQ(end->message(),
             "coordinator at lead:7000: no answer for 5.0 s "
             "(limits.rejoin_timeout_s); last error: connection refused");

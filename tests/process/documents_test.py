@@ -25,8 +25,9 @@ NOT_RUN = {
     r"\./sluice bench \w+( --.*)?": "benchmarks_test runs every benchmark, tiny",
     r"\./sluice status 127.0.0.1:7000 --json":
         "of a run that goes on: bad_input_test asks for one",
-    r"\./sluice status hostA:7000 .*":
-        "of a run on other hosts: tls_test asks one for its status",
+    r"\./sluice (status|stop) hostA:7000 .*":
+        "of a run on other hosts: tls_test asks one for its status, yield_test "
+        "ends one",
     r"\./sluice checkpoint runs/stored":
         "of a run that goes on: checkpoints_test asks for one",
     r"\./sluice train .* --resume .*":

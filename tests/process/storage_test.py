@@ -239,7 +239,7 @@ class StorageTest(unittest.TestCase):
     def test_a_known_run_does_not_begin_in_an_empty_folder(self):
         folder = harness.scratch()
         code, said = self.lead(folder, "--run-id=mine")
-        self.assertEqual(code, 1, said)
+        self.assertEqual(code, 75, said)
         self.assertIn("holds no commit_log, expected that of run mine: is the "
                       "folder there, and mounted?", said)
         self.assertEqual(list(folder.iterdir()), [])

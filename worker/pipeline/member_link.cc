@@ -16,13 +16,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/await_for.h"
+#include "common/exit_codes.h"
 #include "common/key_proto.h"
 #include "common/named_thread.h"
 #include "common/resolved_job.h"
 #include "common/rpc/channel_options.h"
 #include "common/rpc/deadline.h"
 #include "common/rpc/status_conversion.h"
-#include "common/session/client_session.h"
 #include "common/status_macros.h"
 #include "spdlog/spdlog.h"
 
@@ -51,7 +51,7 @@ absl::Status WaitFor(const LinkWait& wait, Clock* clock,
     if (is_there || wait.stopped()) return absl::OkStatus();
     const absl::Duration waited = clock->Now() - begin;
     if (waited >= wait.timeout) {
-      return AsCoordinatorLost(absl::UnavailableError(absl::StrCat(
+      return AskForRestart(absl::UnavailableError(absl::StrCat(
           whom(), ": no link for ", absl::FormatDuration(wait.timeout), " (",
           wait.field, ")")));
     }

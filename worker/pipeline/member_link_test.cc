@@ -8,10 +8,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
+#include "common/exit_codes.h"
 #include "common/named_thread.h"
 #include "common/process_name.h"
 #include "common/rpc/polling.h"
-#include "common/session/client_session.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -180,7 +180,7 @@ TEST_F(MemberLinkTest, OneThatDoesNotComeIsNamed) {
   const absl::Status late = before_->Await(
       Wait(absl::Milliseconds(150)),
       {.on_message = [](const auto&) {}, .on_broken = [](const auto&) {}});
-  EXPECT_EQ(late, AsCoordinatorLost(absl::UnavailableError(
+  EXPECT_EQ(late, AskForRestart(absl::UnavailableError(
                       "member 1 of worker 3: no link for 150ms "
                       "(limits.start_timeout_s)")));
   // Nobody waits for one now.

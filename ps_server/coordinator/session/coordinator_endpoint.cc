@@ -125,20 +125,27 @@ void CoordinatorEndpoint::Register(grpc::ServerBuilder* builder,
 
 void CoordinatorEndpoint::Start() {
   SessionStream::Listen(&context_);
+  const auto status_now = [this] {
+    proto::JobStatus status = handler_->OnGetStatus();
+    status.set_insecure(context_.admission.security().insecure());
+    return status;
+  };
   RequestCall<proto::StatusRequest, proto::JobStatus>::Listen(
       &context_, Rpc::kGetStatus,
-      [this](const auto& request) -> absl::StatusOr<proto::JobStatus> {
+      [this,
+       status_now](const auto& request) -> absl::StatusOr<proto::JobStatus> {
         SLUICE_RETURN_IF_ERROR(handler_->CheckRun(request.run_id()));
-        proto::JobStatus status = handler_->OnGetStatus();
-        status.set_insecure(context_.admission.security().insecure());
-        return status;
+        return status_now();
       });
   RequestCall<proto::StopRequest, proto::StopReply>::Listen(
       &context_, Rpc::kStop,
-      [this](const auto& request) -> absl::StatusOr<proto::StopReply> {
+      [this,
+       status_now](const auto& request) -> absl::StatusOr<proto::StopReply> {
         SLUICE_RETURN_IF_ERROR(handler_->CheckRun(request.run_id()));
         handler_->OnStop(request);
-        return proto::StopReply();
+        proto::StopReply reply;
+        *reply.mutable_status() = status_now();
+        return reply;
       });
   RequestCall<proto::CheckpointRequest, proto::CheckpointReply>::Listen(
       &context_, Rpc::kRequestCheckpoint,

@@ -422,6 +422,7 @@ TEST(CoordinatorServiceTest, StopEndsTheRunAndTheStatusSaysSo) {
   request.set_reason("enough");
   proto::StopReply reply;
   ASSERT_TRUE(stub->Stop(&stop, request, &reply).ok());
+  EXPECT_EQ(reply.status().phase(), "finishing");
   EXPECT_EQ(std::get<FinishRun>(lead.service().AwaitEnd()).reason, "enough");
   grpc::ClientContext context;
   context.set_deadline(absl::ToChronoTime(Clock::Real()->Now() + kPatience));
