@@ -53,14 +53,15 @@ void AddCheckCommand(CLI::App& app, int* exit_code) {
   auto flags = std::make_shared<CheckFlags>();
   flags->job.AddTo(*command);
   command->add_flag("--json", flags->json, "Print one JSON object");
-  command->add_flag("--profile", flags->profile,
-                    "Compute some mini-batches here, print how long each layer "
-                    "takes, and where to cut the model");
+  CLI::Option* profile = command->add_flag(
+      "--profile", flags->profile,
+      "Compute some mini-batches here, print how long each layer takes, and "
+      "where to cut the model");
   command
       ->add_option(
           "--at-once", flags->at_once,
-          "With --profile: as many processes compute at a time on this "
-          "machine; default 1")
+          "As many processes compute at a time on this machine; default 1")
+      ->needs(profile)
       ->check(CLI::Range(1, 256));
   command->callback([flags, exit_code] { *exit_code = Check(*flags); });
 }

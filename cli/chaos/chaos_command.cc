@@ -144,6 +144,9 @@ class ChaosRun {
           "checkpoint.every_updates: must be above 0, so that versions say "
           "when a server can be disturbed again");
     }
+    if (!options_.undisturbed.empty()) {
+      SLUICE_RETURN_IF_ERROR(ReadUndisturbed(options_.undisturbed));
+    }
     SLUICE_ASSIGN_OR_RETURN(
         folder_, MakeRunFolder(options_.run_dir, job_.job.name() + "-chaos"));
     SLUICE_RETURN_IF_ERROR(
@@ -488,7 +491,7 @@ void AddChaosCommand(CLI::App& app, int* exit_code) {
       ->add_option("--tolerance", options.tolerance,
                    "Of the final accuracy (a regression's loss); default "
                    "0.02")
-      ->check(NumberFrom(-1e9, 1e9));
+      ->check(NumberFrom(0, 1e9));
   command
       ->add_option("--patience", flags->patience_s,
                    "Seconds without an update that are a hang; default 60")

@@ -63,11 +63,12 @@ class ChaosTest(unittest.TestCase):
                              "--stops=0", "--cuts=0", "--undisturbed",
                              run / "undisturbed")
         self.assertEqual(again["undisturbed"], report["undisturbed"])
-        _, result = chaos("--undisturbed", run / "undisturbed",
-                          "--set=seed=9", "--kills=1")
+        other, result = chaos("--undisturbed", run / "undisturbed",
+                              "--set=seed=9", "--kills=1")
         self.assertEqual(result.returncode, 2)
         self.assertIn("is a run of another job: seed: 9 here, 1 there",
                       result.stderr)
+        self.assertFalse(other.exists())
 
     def test_shards_and_the_coordinator_die_under_sync(self):
         # Links are cut only if this machine allows it, as it does for root. A
@@ -151,6 +152,8 @@ class ChaosTest(unittest.TestCase):
                 (["--set=stop={ seconds: 5 }"],
                  "stop: must be epochs or updates alone"),
                 (["--kills=100"], "acts do not fit into"),
+                (["--tolerance=-1"],
+                 "--tolerance: expected a number from 0 to 1e+09, is -1"),
                 (["--set=checkpoint={ every_s: 1 }"],
                  "checkpoint.every_updates: must be above 0"),
                 (["--set=evaluation.enabled=false"],
