@@ -19,6 +19,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/exit_codes.h"
 #include "common/rpc/completion_tag.h"
 #include "common/rpc/deadline.h"
 #include "common/rpc/status_conversion.h"
@@ -148,10 +149,10 @@ absl::Status GrpcExchange::AwaitReachable(
       if (stopped()) return absl::OkStatus();
       const absl::Duration waited = options_.clock->Now() - begin;
       if (waited >= timeout) {
-        return absl::UnavailableError(absl::StrCat(
+        return AskForRestart(absl::UnavailableError(absl::StrCat(
             Unconnected(), ": no connection for ",
             absl::FormatDuration(timeout), " (", field,
-            "); its address must be one that can be reached from here"));
+            "); its address must be one that can be reached from here")));
       }
       if (begin + waited >= say) {
         say += kSayEvery;

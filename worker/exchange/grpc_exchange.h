@@ -82,8 +82,8 @@ class GrpcExchange final : public Exchange {
 
   // Waits until there is a connection to every shard, and says every 2 s which
   // it lacks. OK: there is, or `stopped`, which is asked about every 100 ms,
-  // said so. kUnavailable: not for `timeout`, which the job calls `field`;
-  // names those shards. REQUIRES: nothing is under way.
+  // said so. kUnavailable, which AsksForRestart: not for `timeout`, which the
+  // job calls `field`; names those shards. REQUIRES: nothing is under way.
   absl::Status AwaitReachable(absl::Duration timeout, const std::string& field,
                               const std::function<bool()>& stopped);
 

@@ -23,6 +23,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "common/exchange_error.h"
+#include "common/exit_codes.h"
 #include "common/status_macros.h"
 
 namespace sluice {
@@ -85,12 +86,16 @@ absl::Status ShardCalls::Described(int shard,
   absl::string_view message = status.message();
   absl::ConsumePrefix(&message, absl::StrCat("shard ", shard, ": "));
   std::string text = absl::StrCat(call.name, ": ", message);
-  if (call.retry.unreachable_since() != absl::InfiniteFuture()) {
+  const bool unreached =
+      call.retry.unreachable_since() != absl::InfiniteFuture();
+  if (unreached) {
     absl::StrAppend(&text, "; not heard of for ",
                     absl::FormatDuration(limits_.partition),
                     " (limits.partition_timeout_s)");
   }
-  return WithReason(ReasonOf(status), absl::Status(status.code(), text));
+  const absl::Status described =
+      WithReason(ReasonOf(status), absl::Status(status.code(), text));
+  return unreached ? AskForRestart(described) : described;
 }
 
 std::vector<int> ShardCalls::TakeStalled(absl::Time now) {

@@ -71,7 +71,8 @@ class ShardCalls {
   std::vector<int64_t> progress() const;
   // Every call has come so far or succeeded.
   bool reached(absl::Span<const int64_t> floats) const;
-  // The first call that failed for good, with the shard's name; else OK.
+  // The first call that failed for good, with the shard's name; else OK. Of a
+  // shard that was not heard of it AsksForRestart.
   const absl::Status& failure() const { return failure_; }
   // No call runs.
   bool idle() const;

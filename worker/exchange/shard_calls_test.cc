@@ -1,6 +1,7 @@
 #include "worker/exchange/shard_calls.h"
 
 #include "common/exchange_error.h"
+#include "common/exit_codes.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -186,6 +187,7 @@ TEST(ShardCallsTest, AShardThatStaysAwayFailsTheCallAndIsNamed) {
   }
   EXPECT_GE(now, kStart + absl::Seconds(5));
   EXPECT_EQ(calls.failure().code(), absl::StatusCode::kUnavailable);
+  EXPECT_TRUE(AsksForRestart(calls.failure()));
   EXPECT_THAT(std::string(calls.failure().message()),
               HasSubstr("shard 1 at b:2: connection refused; not heard of for "
                         "5s (limits.partition_timeout_s)"));
