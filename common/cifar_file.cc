@@ -46,6 +46,10 @@ absl::StatusOr<int64_t> CountImages(const InputFile& file,
 
 }  // namespace
 
+int CifarClasses(proto::Cifar::Classes classes) {
+  return FormatOf(classes).classes;
+}
+
 absl::StatusOr<int64_t> CountCifarImages(const std::string& path,
                                          proto::Cifar::Classes classes) {
   SLUICE_ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(path));

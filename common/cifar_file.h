@@ -21,6 +21,9 @@ struct CifarImages {
   std::vector<uint8_t> labels;  // (images)
 };
 
+// How many classes the files' labels have.
+int CifarClasses(proto::Cifar::Classes classes);
+
 // Number of images in a file, computed from its size. kNotFound: no such file.
 // kInvalidArgument: not a regular file, or its size is 0 or not a multiple of
 // an image with its labels. Messages name the file, what was expected and what

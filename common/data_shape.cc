@@ -68,6 +68,10 @@ absl::StatusOr<DataShape> ReadIdx(const proto::Idx& idx) {
 absl::StatusOr<DataShape> ReadCifar(const proto::Cifar& cifar) {
   DataShape data;
   data.input_shape = {kCifarChannels, kCifarSide, kCifarSide};
+  data.classes = CifarClasses(cifar.classes());
+  data.largest_label_at =
+      absl::StrCat("data.cifar of ",
+                   proto::Cifar::Classes_Name(cifar.classes()), " classes");
   const auto count = [&](const auto& paths) -> absl::StatusOr<int64_t> {
     int64_t images = 0;
     for (const std::string& path : paths) {
@@ -130,6 +134,8 @@ absl::StatusOr<DataShape> ReadDataShape(const proto::Data& data) {
       shape.train_samples = images.train_samples();
       shape.test_samples = images.test_samples();
       shape.input_shape = {images.channels(), images.height(), images.width()};
+      shape.classes = images.classes();
+      shape.largest_label_at = "data.synthetic_images";
       return shape;
     }
     case proto::Data::kLinearRegression: {

@@ -10,7 +10,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <optional>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -83,6 +85,38 @@ absl::StatusOr<bool> IsFolder(const std::string& path) {
       absl::StrCat(path, ": cannot be opened: ", std::strerror(errno));
   return errno == ENOENT ? absl::NotFoundError(message)
                          : absl::InvalidArgumentError(message);
+}
+
+struct Entry {
+  std::string name;
+  std::filesystem::file_type type = {};  // Of what a link leads to.
+};
+
+// What is in a folder, in the order of names, but for what is hidden. The
+// system says the types with the names: there may be a million.
+absl::StatusOr<std::vector<Entry>> Entries(const std::string& folder) {
+  std::vector<Entry> entries;
+  std::error_code error;
+  std::filesystem::directory_iterator at(folder, error);
+  for (; !error && at != std::filesystem::directory_iterator();
+       at.increment(error)) {
+    Entry entry = {at->path().filename().string()};
+    if (IsHidden(entry.name)) continue;
+    std::error_code unknown;  // As of a link that leads nowhere.
+    if (at->is_regular_file(unknown)) {
+      entry.type = std::filesystem::file_type::regular;
+    } else if (at->is_directory(unknown)) {
+      entry.type = std::filesystem::file_type::directory;
+    }
+    entries.push_back(std::move(entry));
+  }
+  if (error) {
+    return absl::UnavailableError(
+        absl::StrCat(Readable(folder), ": cannot be read: ", error.message()));
+  }
+  std::sort(entries.begin(), entries.end(),
+            [](const Entry& a, const Entry& b) { return a.name < b.name; });
+  return entries;
 }
 
 // One image of an archive: its parts may come in any order.
@@ -237,28 +271,28 @@ absl::Status ImageList::AddFolderBelow(const std::string& below, int label,
         absl::StrCat(Readable(folder), ": expected at most ", kMostDepth,
                      " folders in each other"));
   }
-  SLUICE_ASSIGN_OR_RETURN(const std::vector<std::string> names,
-                          FileOperations::Real()->List(folder));
-  for (const std::string& name : names) {
-    if (IsHidden(name)) continue;
+  SLUICE_ASSIGN_OR_RETURN(const std::vector<Entry> entries, Entries(folder));
+  for (const auto& [name, type] : entries) {
     const std::string inside = absl::StrCat(folder, name);
     const std::string extension = Extension(name);
     if (IsOtherImage(extension)) return RefuseOther(Readable(inside));
     if (IsJpeg(extension)) {
+      if (type != std::filesystem::file_type::regular) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(Readable(inside), ": is no file, expected an image"));
+      }
       Add(label, absl::StrCat(below, name), 0, -1);
-      continue;
+    } else if (type == std::filesystem::file_type::directory) {
+      SLUICE_RETURN_IF_ERROR(
+          AddFolderBelow(absl::StrCat(below, name, "/"), label, depth + 1));
     }
-    SLUICE_ASSIGN_OR_RETURN(const bool is_folder, IsFolder(inside));
-    if (!is_folder) continue;
-    SLUICE_RETURN_IF_ERROR(
-        AddFolderBelow(absl::StrCat(below, name, "/"), label, depth + 1));
   }
   return absl::OkStatus();
 }
 
 absl::Status ImageList::AddArchive(const std::string& path) {
   SLUICE_ASSIGN_OR_RETURN(const InputFile archive, InputFile::Open(path));
-  containers_.push_back({.path = path, .archive = true});
+  containers_.push_back({.path = path, .archive = archive.identity()});
   const int64_t before = size();
   std::string key;  // Of the sample whose members come.
   Sample sample;
@@ -330,7 +364,8 @@ void ImageList::Add(int label, absl::string_view name, int64_t offset,
 
 std::string ImageList::PathOf(int64_t i) const {
   const Container& container = containers_[images_[i].container];
-  return absl::StrCat(container.path, container.archive ? ": " : "/",
+  return absl::StrCat(container.path,
+                      container.archive.has_value() ? ": " : "/",
                       Readable(NameOf(images_[i])));
 }
 
@@ -339,9 +374,15 @@ absl::StatusOr<std::string> ImageList::Bytes(int64_t i) const {
   const Container& container = containers_[image.container];
   SLUICE_ASSIGN_OR_RETURN(
       const InputFile file,
-      InputFile::Open(container.archive
+      InputFile::Open(container.archive.has_value()
                           ? container.path
                           : absl::StrCat(container.path, "/", NameOf(image))));
+  if (container.archive.has_value() && file.identity() != *container.archive) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        container.path,
+        ": has been replaced or written to since it was listed, expected the "
+        "same file for as long as a process reads it"));
+  }
   const int64_t bytes = image.bytes < 0 ? file.size() : image.bytes;
   if (bytes > kMostImageBytes) {
     return absl::DataLossError(absl::StrCat(PathOf(i), ": has ", bytes,

@@ -2,12 +2,14 @@
 #define SLUICE_COMMON_IMAGE_LIST_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "common/input_file.h"
 #include "proto/job.pb.h"
 
 namespace sluice {
@@ -59,7 +61,8 @@ class ImageList {
   // "train/cat/1.jpg" or "train-0.tar: 1.jpg", with what is not ASCII escaped.
   std::string PathOf(int64_t i) const;
   // The bytes of image i. kNotFound, kUnavailable and kDataLoss, which is a
-  // file of more than 256 MiB, name it.
+  // file of more than 256 MiB, name it; kFailedPrecondition names an archive
+  // that is not what was listed any more.
   absl::StatusOr<std::string> Bytes(int64_t i) const;
   // SHA-256 (hex) over classes, names, labels and order.
   std::string Digest() const;
@@ -74,7 +77,7 @@ class ImageList {
   };
   struct Container {
     std::string path;
-    bool archive = false;
+    std::optional<InputFile::Identity> archive = {};  // Else a folder.
   };
 
   absl::Status AddClassFolder(const std::string& folder, int label);

@@ -219,13 +219,31 @@ TEST_F(ImageListTest, ALinkInAnArchiveThatStandsForAPartOfASampleIsRefused) {
   EXPECT_EQ(Read(archive("/2.json", false))->size(), 1);
 }
 
-TEST_F(ImageListTest, AFifoInThePlaceOfAnImageIsNamedAndNotWaitedFor) {
-  const std::string folder = Folder("fifo", {{"a/1.jpg", "x"}});
-  ASSERT_EQ(mkfifo((folder + "/a/2.jpg").c_str(), 0600), 0);
-  const auto bytes = Read(folder)->Bytes(1);
-  EXPECT_EQ(bytes.status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(bytes.status().message()),
+TEST_F(ImageListTest, WhatIsNoFileInThePlaceOfAnImageIsRefusedByName) {
+  const std::string fifo = Folder("fifo", {{"a/1.jpg", "x"}});
+  ASSERT_EQ(mkfifo((fifo + "/a/2.jpg").c_str(), 0600), 0);
+  EXPECT_THAT(Refusal(fifo), HasSubstr("/a/2.jpg: is no file"));
+  EXPECT_THAT(Refusal(Folder("folder", {{"a/2.jpg/1.jpg", "x"}})),
               HasSubstr("/a/2.jpg: is no file"));
+  const std::string link = Folder("link", {{"a/1.jpg", "x"}});
+  std::filesystem::create_symlink("1.jpg", link + "/a/2.jpg");
+  EXPECT_EQ(Read(link)->size(), 2);
+  std::filesystem::create_symlink("nowhere", link + "/a/3.jpg");
+  EXPECT_THAT(Refusal(link), HasSubstr("/a/3.jpg: is no file"));
+}
+
+TEST_F(ImageListTest, AnArchiveThatIsReplacedIsReadNoMore) {
+  const std::string archive =
+      Tar("replaced.tar", {{"1.jpg", "x"}, {"1.cls", "0"}});
+  const auto list = Read(archive);
+  ASSERT_TRUE(list->Bytes(0).ok());
+  // Of the same layout, so that nothing else would tell.
+  std::filesystem::rename(Tar("other.tar", {{"1.jpg", "y"}, {"1.cls", "1"}}),
+                          archive);
+  const auto bytes = list->Bytes(0);
+  EXPECT_EQ(bytes.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(bytes.status().message()),
+              HasSubstr("/replaced.tar: has been replaced or written to"));
 }
 
 TEST_F(ImageListTest, AFileThatIsGoneIsNamed) {
@@ -250,6 +268,16 @@ TEST_F(ImageListTest, AJobsShapeIsThatOfItsLists) {
   EXPECT_THAT(shape->input_shape, ElementsAre(3, 32, 32));
   EXPECT_EQ(shape->classes, 2);
   EXPECT_THAT(shape->largest_label_at, HasSubstr("/train/b/1.jpg"));
+}
+
+TEST(DataShapeTest, AFormatSaysHowManyClassesThereAre) {
+  proto::Data data;
+  data.mutable_synthetic_images()->set_classes(20);
+  EXPECT_EQ(ReadDataShape(data)->classes, 20);
+  data.mutable_cifar()->set_classes(proto::Cifar::FINE);
+  EXPECT_EQ(ReadDataShape(data)->classes, 100);
+  data.mutable_cifar()->set_classes(proto::Cifar::CIFAR10);
+  EXPECT_EQ(ReadDataShape(data)->classes, 10);
 }
 
 }  // namespace

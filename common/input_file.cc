@@ -19,7 +19,8 @@ InputFile::InputFile(InputFile&& other)
     : path_(std::move(other.path_)),
       files_(other.files_),
       fd_(std::exchange(other.fd_, -1)),
-      size_(other.size_) {}
+      size_(other.size_),
+      identity_(other.identity_) {}
 
 InputFile::~InputFile() {
   if (fd_ >= 0) close(fd_);
@@ -38,6 +39,12 @@ absl::StatusOr<InputFile> InputFile::Open(const std::string& path,
     return absl::InvalidArgumentError(absl::StrCat(path, ": is no file"));
   }
   file.size_ = stat.st_size;
+  file.identity_ = {
+      .device = stat.st_dev,
+      .inode = stat.st_ino,
+      .size = stat.st_size,
+      .modified_ns =
+          stat.st_mtim.tv_sec * int64_t{1'000'000'000} + stat.st_mtim.tv_nsec};
   return file;
 }
 

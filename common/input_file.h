@@ -28,6 +28,16 @@ class InputFile {
   const std::string& path() const { return path_; }
   int64_t size() const { return size_; }  // In bytes, when it was opened.
 
+  // What tells it from another file in its place, and from itself before it was
+  // written to.
+  struct Identity {
+    uint64_t device = 0, inode = 0;
+    int64_t size = 0;
+    int64_t modified_ns = 0;  // Since the epoch.
+    bool operator==(const Identity&) const = default;
+  };
+  const Identity& identity() const { return identity_; }
+
   // Reads `bytes` at `offset` into `to`. kUnavailable, also if the file is
   // shorter than it was; the message names the path and the position.
   absl::Status ReadAt(int64_t offset, int64_t bytes, void* to) const;
@@ -39,6 +49,7 @@ class InputFile {
   FileOperations* files_;
   int fd_ = -1;
   int64_t size_ = 0;
+  Identity identity_;
 };
 
 }  // namespace sluice

@@ -97,6 +97,11 @@ void CheckModelFits(const ResolvedJob& resolved,
 }
 
 // Finds violations that need the data and the model.
+// "jpeg", of data.jpeg.
+std::string ReaderName(const proto::Data& data) {
+  return data.GetDescriptor()->FindFieldByNumber(data.reader_case())->name();
+}
+
 std::vector<std::string> ValidateTogether(const ResolvedJob& resolved) {
   const proto::Job& job = resolved.job;
   std::vector<std::string> violations;
@@ -110,9 +115,8 @@ std::vector<std::string> ValidateTogether(const ResolvedJob& resolved) {
   if (job.model().loss() == proto::Model::MEAN_SQUARED_ERROR &&
       resolved.data.classification) {
     violations.push_back(
-        absl::StrCat("model.loss: ", loss,
-                     " needs real targets, which data.idx does not "
-                     "have"));
+        absl::StrCat("model.loss: ", loss, " needs real targets, which data.",
+                     ReaderName(job.data()), " does not have"));
   }
   if (job.data().has_augmentation()) {
     const std::vector<int64_t>& image = resolved.data.input_shape;

@@ -22,6 +22,9 @@ namespace {
 
 constexpr int64_t kBlock = 512;
 constexpr int64_t kMostExtension = 64 << 10;  // Bytes of a name or pax header.
+// From an archive's end on: a record of GNU tar has 10 KiB unless it is told
+// another size.
+constexpr int64_t kMostRest = 1 << 20;
 
 struct Field {
   int at;
@@ -35,6 +38,11 @@ constexpr Field kPrefix = {345, 155};
 constexpr int kType = 156;
 
 using Header = std::array<char, kBlock>;
+
+bool IsZero(const Header& block) {
+  return std::all_of(block.begin(), block.end(),
+                     [](char c) { return c == '\0'; });
+}
 
 absl::string_view Text(const Header& header, Field field) {
   const absl::string_view all(header.data() + field.at, field.bytes);
@@ -128,10 +136,7 @@ class Walk {
     Extension extension;
     while (true) {
       SLUICE_ASSIGN_OR_RETURN(const Header header, ReadHeader());
-      if (std::all_of(header.begin(), header.end(),
-                      [](char c) { return c == '\0'; })) {
-        break;
-      }
+      if (IsZero(header)) break;
       const std::optional<int64_t> stated = Number(header, kSize);
       if (!ChecksumIsRight(header) || !stated.has_value()) {
         return Error("expected a tar header");
@@ -158,6 +163,7 @@ class Walk {
       return TarMember{given.name.empty() ? NameOf(header) : given.name, begin,
                        bytes, file && !given.sparse};
     }
+    SLUICE_RETURN_IF_ERROR(CheckRest());
     return std::nullopt;
   }
 
@@ -165,6 +171,26 @@ class Walk {
   absl::Status Error(absl::string_view what) const {
     return absl::DataLossError(
         absl::StrCat(archive_.path(), ": at byte ", at_, ": ", what));
+  }
+
+  // What is behind the end is there to fill a record, and zeros. Otherwise
+  // another archive follows, or not all of this one has come.
+  absl::Status CheckRest() {
+    if (archive_.size() - at_ > kMostRest) {
+      return Error(absl::StrCat(
+          "the archive ends, and ", archive_.size() - at_,
+          " bytes follow, expected at most ", kMostRest,
+          ": it may have been copied in part, or joined with another"));
+    }
+    Header block;
+    for (; archive_.size() - at_ >= kBlock; at_ += kBlock) {
+      SLUICE_RETURN_IF_ERROR(archive_.ReadAt(at_, kBlock, block.data()));
+      if (IsZero(block)) continue;
+      return Error(
+          "expected zeros behind the archive's end; to join archives, use tar "
+          "--concatenate");
+    }
+    return absl::OkStatus();
   }
 
   absl::StatusOr<Header> ReadHeader() {

@@ -24,8 +24,8 @@ struct TarMember {
 // but for folders. Reads the headers alone. The formats are ustar, GNU's and
 // pax (POSIX.1-2001), so names may be long and files larger than 8 GiB. An
 // error of `use` ends the walk and is returned. kDataLoss names the archive and
-// the position of what is no header, a member that ends behind the archive, or
-// a name above 64 KiB.
+// the position of what is no header, a member that ends behind the archive, a
+// name above 64 KiB, or what follows the archive's end but for 1 MiB of zeros.
 absl::Status WalkTar(const InputFile& archive,
                      const std::function<absl::Status(TarMember)>& use);
 

@@ -132,6 +132,25 @@ TEST(TarFileTest, WhatIsNoArchiveOrIsCutIsRefusedWithThePosition) {
               HasSubstr("at byte 512: expected a tar header"));
 }
 
+TEST(TarFileTest, WhatFollowsTheEndIsRefused) {
+  const std::string archive = PathFor("ends.tar");
+  WriteTar(archive, {{"a", "a"}});
+  const std::string whole = ReadAll(archive);
+  const auto with = [&](const std::string& rest) {
+    const std::string path = PathFor("rest.tar");
+    std::ofstream(path, std::ios::binary) << whole << rest;
+    const auto found = Read(path);
+    EXPECT_EQ(found.ok() || absl::IsDataLoss(found.status()), true);
+    return std::string(found.status().message());
+  };
+  EXPECT_EQ(with(""), "");
+  EXPECT_EQ(with(std::string(100 << 10, '\0')), "");
+  EXPECT_THAT(with(whole),
+              HasSubstr("expected zeros behind the archive's end"));
+  EXPECT_THAT(with(std::string(2 << 20, '\0')),
+              HasSubstr("bytes follow, expected at most 1048576"));
+}
+
 TEST(TarFileTest, TheWalkEndsWithTheErrorOfItsUser) {
   const std::string archive = PathFor("two.tar");
   WriteTar(archive, {{"a", ""}, {"b", ""}});
