@@ -95,6 +95,7 @@ absl::StatusOr<std::unique_ptr<Lead>> Lead::Create(
     };
     SLUICE_ASSIGN_OR_RETURN(lead->files_,
                             RunFiles::Create(job, start, run_dir));
+    options.goes_on = [files = lead->files_.get()] { return files->GoesOn(); };
     options.keep_result = [files = lead->files_.get()](
                               const JobState& state, const FinishRun& finish) {
       const absl::Status kept = files->WriteSummary(state, finish);

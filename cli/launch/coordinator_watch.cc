@@ -32,7 +32,7 @@ CoordinatorWatch::CoordinatorWatch(
 
 void CoordinatorWatch::Connect() {
   stub_ = proto::Coordinator::NewStub(grpc::CreateCustomChannel(
-      address_.host_port, credentials_, SessionChannelArguments()));
+      address_.host_port, credentials_, StatusChannelArguments()));
 }
 
 absl::Status CoordinatorWatch::Check(const grpc::Status& result) {

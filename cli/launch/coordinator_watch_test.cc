@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/rpc/channel_options.h"
 #include "gtest/gtest.h"
 
 namespace sluice {
@@ -19,6 +20,7 @@ class Answering : public proto::Coordinator::Service {
                          proto::JobStatus* status) override {
     meant_ = request->run_id();
     status->set_generation(generation_);
+    status->set_message(message_);
     return grpc::Status::OK;
   }
 
@@ -34,21 +36,36 @@ class Answering : public proto::Coordinator::Service {
     return grpc::Status::OK;
   }
 
+  // Of the status.
+  void set_message(const std::string& message) { message_ = message; }
   // Which run the last call named.
   std::string TakeMeant() { return std::exchange(meant_, ""); }
 
  private:
   const int64_t generation_;
+  std::string message_;
   std::string meant_;
 };
 
 // A coordinator at `*port`; 0: a free one, which it becomes.
 std::unique_ptr<grpc::Server> Start(Answering* service, int* port) {
   grpc::ServerBuilder builder;
+  ApplyServerOptions(&builder);
   builder.AddListeningPort(absl::StrCat("127.0.0.1:", *port),
                            grpc::InsecureServerCredentials(), port);
   builder.RegisterService(service);
   return builder.BuildAndStart();
+}
+
+TEST(CoordinatorWatchTest, AStatusOfManyWorkersMayBeLargerThanAnyOtherMessage) {
+  int port = 0;
+  Answering answering(1);
+  answering.set_message(std::string(2 * kMaxMessageBytes, 'x'));
+  const auto server = Start(&answering, &port);
+  ASSERT_NE(server, nullptr);
+  CoordinatorWatch watch({absl::StrCat("127.0.0.1:", port), ""});
+  EXPECT_TRUE(watch.GetStatus().ok()) << watch.GetStatus().status();
+  server->Shutdown();
 }
 
 TEST(CoordinatorWatchTest, ACoordinatorThatComesBackIsFoundByTheNextCall) {

@@ -38,14 +38,15 @@ constexpr int kHandshakeTimeoutMs = 10000;
 constexpr int kMostStreams = 32;
 
 grpc::ChannelArguments CommonArguments(Window window,
-                                       const Keepalive& keepalive) {
+                                       const Keepalive& keepalive,
+                                       int most_received = kMaxMessageBytes) {
   grpc::ChannelArguments arguments;
   // Channels to the same address would otherwise share one connection.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   // Ignores proxies named by the environment.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, ProbesBandwidth(window));
-  arguments.SetInt(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, kMaxMessageBytes);
+  arguments.SetInt(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, most_received);
   arguments.SetInt(GRPC_ARG_MAX_SEND_MESSAGE_LENGTH, kMaxMessageBytes);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, keepalive.time_ms);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, keepalive.timeout_ms);
@@ -83,10 +84,15 @@ grpc::ChannelArguments SessionChannelArguments() {
   return CommonArguments(Window::kMessage, Keepalive());
 }
 
+grpc::ChannelArguments StatusChannelArguments() {
+  return CommonArguments(Window::kMessage, Keepalive(), /*most_received=*/-1);
+}
+
 void ApplyServerOptions(grpc::ServerBuilder* builder,
                         const Keepalive& keepalive) {
   builder->SetMaxReceiveMessageSize(kMaxMessageBytes);
-  builder->SetMaxSendMessageSize(kMaxMessageBytes);
+  // The status of many workers; whoever receives has a limit of its own.
+  builder->SetMaxSendMessageSize(-1);
   builder->AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE,
                               ProbesBandwidth(Window::kMessage));
   builder->AddChannelArgument(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, kFrameBytes);

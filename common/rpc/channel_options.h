@@ -9,11 +9,12 @@
 
 namespace sluice {
 
-// The largest message that either side accepts; a larger one is refused with
-// RESOURCE_EXHAUSTED. It has room for the largest chunk a job may set
-// (limits.chunk_bytes, 4 MiB, which WireFormat turns into 6.1 MiB if all floats
-// are statistics sent in FP16) with its header. It also has room for any
-// message of a session; the largest is a Join, which carries the job's text.
+// The largest message that either side accepts, but for the status of a run; a
+// larger one is refused with RESOURCE_EXHAUSTED. It has room for the largest
+// chunk a job may set (limits.chunk_bytes, 4 MiB, which WireFormat turns into
+// 6.1 MiB if all floats are statistics sent in FP16) with its header. It also has
+// room for any message of a session; the largest is a Join, which carries the
+// job's text.
 inline constexpr int kMaxMessageBytes = (6 << 20) + (128 << 10);
 
 // A peer that leaves a keepalive ping unanswered for this long is gone.
@@ -54,6 +55,9 @@ grpc::ChannelArguments BulkChannelArguments(Window window,
 // For sessions: small messages that must not wait, on a connection of their own
 // that notices a vanished peer.
 grpc::ChannelArguments SessionChannelArguments();
+
+// For whoever asks a coordinator for the status, which has every worker.
+grpc::ChannelArguments StatusChannelArguments();
 
 // The server's side of both, with Window::kMessage, since it does not know yet
 // whom it may trust. A port that another process listens on is refused.

@@ -229,10 +229,14 @@ class DataTest(unittest.TestCase):
             'labels: "', f'labels: "{folder}/') +
             "checkpoint { every_updates: 5 }")
         run = harness.train(job)
+        before = run.summary
         write_images(folder, changed=7199)
         more = ["--resume", run.dir, *harness.sets(["stop.updates=20"])]
         refused = harness.tool("train", job, *more)
         self.assertEqual(refused.returncode, 1, refused.stdout)
+        # Nothing has been trained: the run's results are still its own.
+        self.assertEqual(run.summary, before)
+        self.assertTrue((run.dir / "weights.safetensors").exists())
         self.assertRegex(run.logs(),
                          'worker 0: training data is "sha256 .*" here, '
                          '"sha256 .*" when the run began')

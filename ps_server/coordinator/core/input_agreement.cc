@@ -48,7 +48,13 @@ std::string InputAgreement::OtherThan(const std::string& name,
 }
 
 absl::Status InputAgreement::Check(Peer peer, const Inputs& inputs) const {
+  size_t names = found_.size();
   for (const auto& [name, value] : inputs) {
+    if (found_.count(name) == 0 && ++names > kMost) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat(peer.ToString(), ": names the input \"", name,
+                       "\", and ", kMost, " others are named already"));
+    }
     if (may_differ_.count(name) > 0) continue;
     const auto began = began_.find(name);
     if (began != began_.end() && began->second != value) {
@@ -76,7 +82,7 @@ std::vector<std::string> InputAgreement::Joined(Peer peer,
     if (is_new && !other.empty()) {
       differ.push_back(absl::StrCat(peer.ToString(), ": ", other));
     }
-    values[value].insert(peer);
+    if (!is_new || values.size() < kMost) values[value].insert(peer);
   }
   return differ;
 }

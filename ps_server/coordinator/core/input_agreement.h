@@ -28,7 +28,12 @@ class InputAgreement {
   // agreed in an earlier generation of the run, which nobody may differ from.
   explicit InputAgreement(std::set<std::string> may_differ, Inputs began = {});
 
+  // All peers together name at most so many inputs, and of one that may differ so
+  // many values are remembered.
+  static constexpr int kMost = 64;
+
   // kFailedPrecondition: names the input, both values and who has the other.
+  // kResourceExhausted: one input too many.
   absl::Status Check(Peer peer, const Inputs& inputs) const;
 
   // The peer has joined with inputs that passed the check. Returns, for

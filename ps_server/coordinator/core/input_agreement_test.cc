@@ -1,5 +1,6 @@
 #include "ps_server/coordinator/core/input_agreement.h"
 
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 
 namespace sluice {
@@ -35,6 +36,27 @@ TEST_F(InputAgreementTest, WhoDoesNotNameAnInputDoesNotDisagree) {
   EXPECT_EQ(Join(kWorker0, {{"data", "a"}}), "");
   EXPECT_EQ(Join(kShard0, {{"weights", "w"}}), "");
   EXPECT_EQ(Join(kWorker1, {}), "");
+}
+
+TEST_F(InputAgreementTest, SoManyInputsAreNamedAndNoMore) {
+  for (int i = 0; i < InputAgreement::kMost; ++i) {
+    EXPECT_EQ(Join(kWorker0, {{absl::StrCat("input ", i), "a"}}), "");
+  }
+  EXPECT_EQ(Join(kWorker1, {{"input 7", "a"}}), "");
+  EXPECT_EQ(Join(kWorker1, {{"another", "a"}}),
+            "worker 1: names the input \"another\", and 64 others are named "
+            "already");
+}
+
+TEST_F(InputAgreementTest, OfOneThatMayDifferSoManyValuesAreRemembered) {
+  InputAgreement agreement({"device"});
+  for (int i = 0; i < InputAgreement::kMost; ++i) {
+    agreement.Joined({Role::kWorker, i}, {{"device", absl::StrCat("d", i)}});
+  }
+  const Peer next{Role::kWorker, InputAgreement::kMost};
+  EXPECT_EQ(agreement.Joined(next, {{"device", "another"}}).size(), 1);
+  EXPECT_EQ(agreement.Joined(next, {{"device", "another"}}).size(), 1)
+      << "it was remembered";
 }
 
 TEST_F(InputAgreementTest, BeforeTheRunOnlyTheLivingCount) {

@@ -124,18 +124,14 @@ absl::StatusOr<std::unique_ptr<RunFiles>> RunFiles::Create(
 
 absl::Status RunFiles::MakeOthers(Generation generation) {
   const bool first = generation == Generation(1);
-  if (!first) {
-    FileOperations disk;
-    SLUICE_RETURN_IF_ERROR(Prove());  // They may be a later generation's.
-    SLUICE_RETURN_IF_ERROR(disk.Remove(Path("summary.json")));
-    SLUICE_RETURN_IF_ERROR(disk.Remove(Path("weights.safetensors")));
-  }
   SLUICE_ASSIGN_OR_RETURN(metrics_,
                           MetricsWriter::Create(Path("metrics.jsonl")));
   SLUICE_ASSIGN_OR_RETURN(
       compute_times_, ComputeTimesWriter::Create(Path("compute_times.txt")));
   const std::string resolved = Path("job.textproto");
   std::error_code error;
+  has_earlier_summary_ =
+      !first && std::filesystem::exists(Path("summary.json"), error);
   if (!first || !std::filesystem::exists(resolved, error)) {
     SLUICE_RETURN_IF_ERROR(WriteFileAtomically(resolved, {FormatJob(job_)}));
   }
@@ -156,6 +152,15 @@ absl::Status RunFiles::Prove() const {
   return ProveClaim(run_dir_, generation_, &disk);
 }
 
+absl::Status RunFiles::GoesOn() {
+  if (generation_ == Generation(1)) return absl::OkStatus();
+  FileOperations disk;
+  SLUICE_RETURN_IF_ERROR(Prove());
+  SLUICE_RETURN_IF_ERROR(disk.Remove(Path("summary.json")));
+  has_earlier_summary_ = false;
+  return disk.Remove(Path("weights.safetensors"));
+}
+
 absl::Status RunFiles::WriteSummary(const JobState& state,
                                     const FinishRun& finish) {
   // Where the log cannot be written, the summary still says so.
@@ -171,10 +176,12 @@ absl::Status RunFiles::WriteSummary(const JobState& state,
 
 absl::Status RunFiles::Close(const JobState& state,
                              const std::optional<FinishRun>& finish) {
-  const absl::Status synced = finish.has_value() && !has_summary_
-                                  ? WriteSummary(state, *finish)
-                                  : log_->Sync();
-  if (finish.has_value() && !has_summary_) return synced;
+  const bool keeps =
+      has_earlier_summary_ && finish.has_value() && !finish->failure.empty();
+  const bool writes = finish.has_value() && !has_summary_ && !keeps;
+  const absl::Status synced =
+      writes ? WriteSummary(state, *finish) : log_->Sync();
+  if (writes) return synced;
   SLUICE_RETURN_IF_ERROR(compute_times_->Flush());
   return synced;
 }

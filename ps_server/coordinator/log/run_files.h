@@ -48,10 +48,9 @@ class RunFiles {
  public:
   // Makes the folder and takes the generation: its commit log, created here and
   // nowhere else, is on the disk. The first keeps a job.textproto that is
-  // there; a later one puts its own in the place, goes on with metrics and
-  // compute times, and removes what the run's end left: summary.json and
-  // weights.safetensors. kAlreadyExists: it is the first, and there is a run in
-  // the folder. kPermissionDenied: another process has taken it, or a later
+  // there; a later one puts its own in the place, and goes on with metrics and
+  // compute times. kAlreadyExists: it is the first, and there is a run in the
+  // folder. kPermissionDenied: another process has taken it, or a later
   // one. kUnavailable: names the file; kResourceExhausted: there is no room.
   // After an error the generation has not been taken.
   static absl::StatusOr<std::unique_ptr<RunFiles>> Create(
@@ -65,11 +64,17 @@ class RunFiles {
   // As ProveClaim, of this generation. From any thread.
   absl::Status Prove() const;
 
+  // Call before the generation's first update: removes what an earlier end of
+  // the run left, summary.json and weights.safetensors. One that comes to no
+  // update leaves them. kPermissionDenied: they may be a later generation's.
+  absl::Status GoesOn();
+
   // Writes the commit log to the disk, and then the summary, where the run is
   // still this generation's (kPermissionDenied: it is not).
   absl::Status WriteSummary(const JobState& state, const FinishRun& finish);
   // Writes what is left: the commit log, the compute times and, where the run
-  // is over and it has not been written, the summary.
+  // is over and it has not been written, the summary; not that of a failure in
+  // the place of an earlier end's.
   absl::Status Close(const JobState& state,
                      const std::optional<FinishRun>& finish);
 
@@ -95,6 +100,8 @@ class RunFiles {
   std::unique_ptr<CommitLogWriter> log_;
   std::unique_ptr<MetricsWriter> metrics_;
   std::unique_ptr<ComputeTimesWriter> compute_times_;
+  // Not this generation's: an earlier end's results are there.
+  bool has_earlier_summary_ = false;
   bool has_summary_ = false;
 };
 

@@ -72,5 +72,23 @@ TEST(RunFilesTest, WhoComesTooLateLeavesTheLaterGenerationsResults) {
   EXPECT_TRUE(third->Prove().ok());
 }
 
+TEST(RunFilesTest, OnlyWhoComesToAnUpdateReplacesTheResultsOfAnEarlierEnd) {
+  const std::string run_dir = absl::StrCat(testing::TempDir(), "/earlier");
+  const auto first = *FilesOf("earlier", 1);
+  std::ofstream(run_dir + "/summary.json") << "{}";
+  std::ofstream(run_dir + "/weights.safetensors") << "w";
+  const FinishRun failed{.failure = "other data", .reason = "failed"};
+  const auto second = *FilesOf("earlier", 2);
+  ASSERT_TRUE(second->Close(JobState(), failed).ok());
+  EXPECT_EQ(std::filesystem::file_size(run_dir + "/summary.json"), 2);
+  EXPECT_TRUE(std::filesystem::exists(run_dir + "/weights.safetensors"));
+  const auto third = *FilesOf("earlier", 3);
+  ASSERT_TRUE(third->GoesOn().ok());
+  EXPECT_FALSE(std::filesystem::exists(run_dir + "/summary.json"));
+  EXPECT_FALSE(std::filesystem::exists(run_dir + "/weights.safetensors"));
+  ASSERT_TRUE(third->Close(JobState(), failed).ok());
+  EXPECT_GT(std::filesystem::file_size(run_dir + "/summary.json"), 2);
+}
+
 }  // namespace
 }  // namespace sluice

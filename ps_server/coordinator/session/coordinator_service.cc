@@ -21,6 +21,7 @@
 #include <utility>
 #include <variant>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "common/await_for.h"
 #include "common/key_proto.h"
@@ -28,6 +29,7 @@
 #include "common/status_macros.h"
 #include "ps_server/coordinator/policy/policy_rules.h"
 #include "ps_server/coordinator/report/job_status.h"
+#include "ps_server/coordinator/session/frame_limits.h"
 #include "ps_server/decisions/event_conversion.h"
 #include "spdlog/spdlog.h"
 
@@ -122,19 +124,28 @@ void CoordinatorService::OnFrame(SessionStream* stream,
 void CoordinatorService::Receive(const std::shared_ptr<FrameSink>& connection,
                                  const proto::ToCoordinator& frame) {
   absl::Status status =
-      frame.has_join() ? agreement_.Check(frame.join()) : absl::OkStatus();
+      frame.has_join() ? CheckJoin(frame.join()) : absl::OkStatus();
+  const auto cut = WithReasonCut(frame);
   std::vector<std::shared_ptr<FrameSink>> touched;
   if (status.ok()) {
     absl::MutexLock lock(&mu_);
-    status = sessions_.OnFrame(connection, frame, options_.clock->Now());
+    status = sessions_.OnFrame(connection, cut.has_value() ? *cut : frame,
+                               options_.clock->Now());
     // What needs no record: a Welcome, a heartbeat, what was sent before.
     touched = sessions_.TakeTouched();
   }
   Flush(touched);
   if (status.ok()) return;
-  spdlog::warn("event=session_refused error=\"{}\"", status.ToString());
+  if (refusals_.Due(options_.clock->Now())) {
+    spdlog::warn("event=session_refused error=\"{}\"", status.ToString());
+  }
   connection->End(status);
   connection->Flush();
+}
+
+absl::Status CoordinatorService::CheckJoin(const proto::Join& join) const {
+  SLUICE_RETURN_IF_ERROR(CheckNames(join));
+  return agreement_.Check(join);
 }
 
 void CoordinatorService::OnBroken(SessionStream* stream) {
@@ -285,6 +296,11 @@ absl::Status CoordinatorService::Record(const Actions& actions) {
   }
   if (log_ == nullptr) return absl::OkStatus();
   const std::vector<proto::LogRecord> records = RecordsOf(actions, seconds);
+  if (options_.goes_on && !goes_on_ &&
+      absl::c_any_of(records, [](const auto& r) { return r.has_commit(); })) {
+    SLUICE_RETURN_IF_ERROR(options_.goes_on());
+    goes_on_ = true;
+  }
   std::vector<int64_t> ends;
   SLUICE_RETURN_IF_ERROR(Append(records, &ends));
   if (manifests_ != nullptr) manifests_->CarryOut(actions, records, ends);

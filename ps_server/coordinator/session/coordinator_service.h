@@ -14,6 +14,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "common/clock.h"
+#include "common/log_pace.h"
 #include "proto/coordinator.pb.h"
 #include "ps_server/coordinator/log/commit_log_file.h"
 #include "ps_server/coordinator/log/manifest_writer.h"
@@ -55,6 +56,9 @@ class CoordinatorService final : public CoordinatorEndpoint::Handler {
     absl::Duration farewell_timeout = absl::Seconds(5);
     // Where the job has checkpoints; needs a commit log.
     std::optional<ManifestWriter::Options> manifests;
+    // Called on the thread that carries out, before the first update is
+    // recorded. May block. An error ends the generation. Empty: nobody asks.
+    std::function<absl::Status()> goes_on;
     // Called when the run has ended well, before anybody hears of it, on the
     // thread that carries out. May block. Empty: nothing is to be kept of it.
     std::function<void(const JobState&, const FinishRun&)> keep_result;
@@ -118,6 +122,7 @@ class CoordinatorService final : public CoordinatorEndpoint::Handler {
   void KeepResult(const Actions& actions) ABSL_LOCKS_EXCLUDED(mu_);
   void Send(const Actions& actions) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   static void Flush(const std::vector<std::shared_ptr<FrameSink>>& touched);
+  absl::Status CheckJoin(const proto::Join& join) const;
   // Writes to the commit log, the compute times and the process's log what
   // `actions` ask for, and orders manifests. The error is the commit log's.
   absl::Status Record(const Actions& actions) ABSL_LOCKS_EXCLUDED(mu_);
@@ -166,6 +171,10 @@ class CoordinatorService final : public CoordinatorEndpoint::Handler {
   // Used by `carrier_`; null without checkpoints.
   const std::unique_ptr<ManifestWriter> manifests_;
   const JobAgreement agreement_;
+
+  bool goes_on_ = false;  // Used by `carrier_`: the first update is recorded.
+
+  LogPace refusals_{absl::Seconds(1), /*burst=*/10};
 
   // Acquired before the locks of SessionStream.
   absl::Mutex mu_;

@@ -180,13 +180,15 @@ absl::Status CoordinatorSessions::OnJoin(
         absl::StrCat(peer.ToString(), ": ", same_generation.message()));
   }
   SLUICE_RETURN_IF_ERROR(CheckSecret(join, peer));
+  const absl::Status received =
+      table_.Acknowledge(peer, Incarnation(join.incarnation()), frame.ack());
+  if (!received.ok()) return Malformed(peer, std::string(received.message()));
+  // Last: whoever passes this has a life.
   SLUICE_ASSIGN_OR_RETURN(const Coordinator::JoinReply reply,
                           JoinCore(join, peer, now));
   const bool complete_before = !table_.ShardAddresses().empty();
-  const absl::Status opened = table_.Open(
-      reply.peer, reply.incarnation, reply.resumed, join, frame.ack(),
-      connection, WelcomeFrame(reply.peer, reply.incarnation));
-  if (!opened.ok()) return Malformed(reply.peer, std::string(opened.message()));
+  table_.Open(reply.peer, reply.incarnation, reply.resumed, join, connection,
+              WelcomeFrame(reply.peer, reply.incarnation));
   if (finish_.has_value()) table_.SendFinish(FinishToProto(*finish_));
   if (complete_before || table_.ShardAddresses().empty()) {
     return absl::OkStatus();

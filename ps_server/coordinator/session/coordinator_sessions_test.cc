@@ -497,6 +497,24 @@ TEST_F(CoordinatorSessionsTest, OnlyWhoKnowsItsSecretResumesASession) {
   EXPECT_TRUE(worker->ended);
 }
 
+TEST_F(CoordinatorSessionsTest, AJoinThatCannotBeTakenBeginsNoLife) {
+  proto::ToCoordinator frame;
+  frame.mutable_join()->set_role(proto::WORKER);
+  frame.mutable_join()->set_session_secret(SecretOf("host 1"));
+  frame.set_ack(5);
+  EXPECT_EQ(sessions_.OnFrame(Connect(), frame, kStart).ToString(),
+            "INVALID_ARGUMENT: worker 0: message 5 is acknowledged, the last "
+            "one sent is 0");
+  EXPECT_EQ(sessions_.State(kStart).workers[0].life, PeerLife::kMissing);
+  // Nor one that resumes a life, which goes on.
+  const auto worker = Connect();
+  ASSERT_TRUE(Join(worker, proto::WORKER, 0, "host 1").ok());
+  frame.mutable_join()->set_incarnation(1);
+  EXPECT_TRUE(
+      absl::IsInvalidArgument(sessions_.OnFrame(Connect(), frame, kStart)));
+  EXPECT_FALSE(worker->ended);
+}
+
 TEST_F(CoordinatorSessionsTest, ASessionsSecretIsOf16To64Bytes) {
   const auto join = [&](const std::string& secret) {
     proto::ToCoordinator frame;

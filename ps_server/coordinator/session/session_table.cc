@@ -9,7 +9,7 @@
 //   SendToWorker: task 1, task 2      numbered 1 and 2
 //   the connection breaks (Close)     both stay in the queue
 //   SendToWorker: cancel 1            3
-//   Open(resumed, ack 1)              Welcome, then 2 and 3
+//   Acknowledge(1), Open(resumed)     Welcome, then 2 and 3
 //   Open(incarnation 2)               a new queue: what was for incarnation 1
 //                                     is not for this one
 #include "ps_server/coordinator/session/session_table.h"
@@ -59,20 +59,29 @@ SessionTable::Seat* SessionTable::FindWorker(const std::string& secret) {
   return nullptr;
 }
 
-absl::Status SessionTable::Open(Peer peer, Incarnation incarnation,
-                                bool resumed, const proto::Join& join,
-                                uint64_t ack, std::shared_ptr<FrameSink> stream,
-                                proto::FromCoordinator welcome) {
+absl::Status SessionTable::Acknowledge(Peer peer, Incarnation incarnation,
+                                       uint64_t ack) {
+  // A new life has a new queue.
+  if (incarnation == Incarnation()) return Queue(1).Acknowledge(ack);
+  Seat* seat = Find(peer);
+  if (seat == nullptr || seat->incarnation != incarnation) {
+    return absl::OkStatus();  // It will not be resumed.
+  }
+  return seat->queue.Acknowledge(ack);
+}
+
+void SessionTable::Open(Peer peer, Incarnation incarnation, bool resumed,
+                        const proto::Join& join,
+                        std::shared_ptr<FrameSink> stream,
+                        proto::FromCoordinator welcome) {
   Seat& seat = seats_.emplace(peer, peer).first->second;
   if (seat.stream != nullptr) {
     End(seat, absl::UnavailableError("a newer connection has taken over"));
   }
   if (!resumed && seat.incarnation != Incarnation()) {
-    seat.queue = ReliableQueue<proto::FromCoordinator>(kQueueCapacity);
+    seat.queue = Queue(kQueueCapacity);
     seat.finishing = false;
   }
-  const absl::Status status = seat.queue.Acknowledge(ack);
-  if (!status.ok()) return status;
   seat.incarnation = incarnation;
   seat.address = join.address();
   seat.process = join.process();
@@ -84,7 +93,6 @@ absl::Status SessionTable::Open(Peer peer, Incarnation incarnation,
   seat.queue.Reconnect();
   SendUnnumbered(seat, std::move(welcome));
   Drain(seat);
-  return absl::OkStatus();
 }
 
 void SessionTable::Send(Seat& seat, proto::FromCoordinator message) {

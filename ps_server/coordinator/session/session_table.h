@@ -30,12 +30,13 @@ namespace sluice {
 // Not thread-safe: call under the owner's lock.
 class SessionTable {
  public:
+  using Queue = ReliableQueue<proto::FromCoordinator>;
   struct Seat {
     explicit Seat(Peer peer);
 
     const Peer peer;
     Incarnation incarnation;  // 0: nobody has joined yet.
-    ReliableQueue<proto::FromCoordinator> queue;
+    Queue queue;
     std::shared_ptr<FrameSink> stream;  // Null while disconnected.
     std::string address;                // Of a shard.
     std::string process;                // Host and process id.
@@ -56,13 +57,15 @@ class SessionTable {
   // null.
   Seat* FindWorker(const std::string& secret);
 
+  // Who asks for `incarnation`, 0 for a new life, has received the messages up
+  // to `ack`. kInvalidArgument: they were not sent to it.
+  absl::Status Acknowledge(Peer peer, Incarnation incarnation, uint64_t ack);
   // Seats `peer` on a new connection, on which `welcome` goes out first and
-  // then, when it resumes, what it has not acknowledged by `ack`. An older
-  // connection of the peer is ended. kInvalidArgument: `ack` is impossible.
-  absl::Status Open(Peer peer, Incarnation incarnation, bool resumed,
-                    const proto::Join& join, uint64_t ack,
-                    std::shared_ptr<FrameSink> stream,
-                    proto::FromCoordinator welcome);
+  // then, when it resumes, what it has not acknowledged. An older connection of
+  // the peer is ended.
+  void Open(Peer peer, Incarnation incarnation, bool resumed,
+            const proto::Join& join, std::shared_ptr<FrameSink> stream,
+            proto::FromCoordinator welcome);
 
   // Sends a numbered message, to a worker only if it still lives under
   // `incarnation`.
