@@ -15,10 +15,15 @@
 
 #include <cerrno>
 #include <cstring>
+#include <memory>
+#include <utility>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_format.h"
 #include "common/ignored_signal.h"
 #include "common/named_thread.h"
 #include "common/status_macros.h"
+#include "spdlog/pattern_formatter.h"
 #include "spdlog/sinks/stdout_sinks.h"
 #include "spdlog/spdlog.h"
 
@@ -61,14 +66,36 @@ bool SendOutputTo(const std::string& file) {
   return sent;
 }
 
+// An event is one line, whatever others have said that stands in it.
+class OneLine final : public spdlog::custom_flag_formatter {
+ public:
+  void format(const spdlog::details::log_msg& message, const std::tm&,
+              spdlog::memory_buf_t& to) override {
+    for (const char c : message.payload) {
+      if (c == '\n') {
+        to.append(absl::string_view("\\n"));
+      } else if (absl::ascii_iscntrl(c)) {
+        to.append(absl::StrFormat("\\x%02x", static_cast<unsigned char>(c)));
+      } else {
+        to.push_back(c);
+      }
+    }
+  }
+  std::unique_ptr<spdlog::custom_flag_formatter> clone() const override {
+    return std::make_unique<OneLine>();
+  }
+};
+
 }  // namespace
 
 DaemonLog::DaemonLog(const std::string& process, const std::string& file,
                      bool debug)
     : file_(file) {
   spdlog::set_default_logger(spdlog::stderr_logger_mt(process));
-  spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%eZ %l %n %v",
-                      spdlog::pattern_time_type::utc);
+  auto lines = std::make_unique<spdlog::pattern_formatter>(
+      spdlog::pattern_time_type::utc);
+  lines->add_flag<OneLine>('*').set_pattern("%Y-%m-%dT%H:%M:%S.%eZ %l %n %*");
+  spdlog::set_formatter(std::move(lines));
   spdlog::set_level(debug ? spdlog::level::debug : spdlog::level::info);
   if (file_.empty()) return;
   SendOutputTo(file_);

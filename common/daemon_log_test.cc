@@ -61,6 +61,7 @@ class DaemonLogTest : public testing::Test {
     setenv("TZ", "Asia/Kolkata", 1);
     if (freopen(early_.c_str(), "a", stderr) == nullptr) _exit(1);
     DaemonLog log("test", file_, /*debug=*/false);
+    spdlog::info("event=said text=\"{}\"", "a\nforged\x1b[1m");
     spdlog::info("event=began");
     for (;;) pause();
   }
@@ -81,6 +82,12 @@ class DaemonLogTest : public testing::Test {
   const std::string moved_ = folder_ + "/daemon.log.1";
   pid_t child_ = 0;
 };
+
+TEST_F(DaemonLogTest, AnEventIsOneLineWhateverStandsInIt) {
+  Start();
+  Await(file_, "event=began");
+  EXPECT_THAT(Read(file_), HasSubstr(" text=\"a\\nforged\\x1b[1m\"\n"));
+}
 
 TEST_F(DaemonLogTest, TimesAreInUtcAndSaySo) {
   const absl::Time before = Clock::Real()->Now() - absl::Seconds(1);

@@ -17,6 +17,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "common/input_file.h"
 #include "common/random.h"
 #include "common/status_macros.h"
 
@@ -57,6 +58,7 @@ double MeanOf(const std::vector<double>& seconds) {
 
 absl::Status DelayModel::ReadTrace() {
   const std::string& path = delay_.trace().path();
+  SLUICE_RETURN_IF_ERROR(CheckRegular(path));
   std::ifstream file(path);
   if (!file) {
     return absl::NotFoundError(absl::StrCat(

@@ -1,6 +1,7 @@
 #include "common/delay_model.h"
 
 #include <google/protobuf/text_format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cmath>
@@ -121,6 +122,11 @@ TEST(DelayModelTest, ATraceGivesItsLinesAndRefusesWhatIsNoDuration) {
   delay.mutable_trace()->set_path(path + ".missing");
   EXPECT_EQ(DelayModel::Create(delay, kSeed, "test", 1).status().code(),
             absl::StatusCode::kNotFound);
+  const std::string fifo = path + ".fifo";
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  delay.mutable_trace()->set_path(fifo);
+  EXPECT_EQ(DelayModel::Create(delay, kSeed, "test", 1).status().message(),
+            fifo + ": is no file");
 }
 
 TEST(DelayModelTest, AWorkerThatATraceNamesDrawsFromItsOwnLines) {

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "common/input_file.h"
 #include "common/status_macros.h"
 
 namespace sluice {
@@ -34,6 +35,7 @@ struct CloseGz {
 using GzFile = std::unique_ptr<gzFile_s, CloseGz>;
 
 absl::StatusOr<GzFile> Open(const std::string& path) {
+  SLUICE_RETURN_IF_ERROR(CheckRegular(path));
   errno = 0;
   GzFile file(gzopen(path.c_str(), "rb"));
   if (file != nullptr) return file;

@@ -1,5 +1,6 @@
 #include "common/idx_file.h"
 
+#include <sys/stat.h>
 #include <zlib.h>
 
 #include <filesystem>
@@ -83,8 +84,11 @@ TEST(IdxFileTest, AMissingFileIsNamed) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("/no/such/file"));
 }
 
-TEST(IdxFileTest, AFolderIsRefused) {
+TEST(IdxFileTest, AFolderAndAFifoAreRefusedAndNotWaitedFor) {
   EXPECT_FALSE(ReadIdxFile(testing::TempDir(), 1).ok());
+  const std::string fifo = testing::TempDir() + "/fifo";
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  EXPECT_EQ(ReadIdxFile(fifo, 1).status().message(), fifo + ": is no file");
 }
 
 TEST(IdxFileTest, AnotherMagicIsRefusedWithBothValues) {

@@ -24,6 +24,7 @@ absl::StatusOr<Measurement> Measure(const DataSource& test, int batch_size,
                                     bool classification,
                                     absl::Span<const float> weights,
                                     const CancelToken& cancel, Model* model) {
+  const int64_t damaged_before = test.damaged();
   int64_t at = 0, labels = 0;
   Batch batch;
   std::vector<int64_t> indices;
@@ -42,7 +43,11 @@ absl::StatusOr<Measurement> Measure(const DataSource& test, int batch_size,
                           model->Evaluate(next, weights));
   SLUICE_RETURN_IF_ERROR(read);
   if (at < test.size()) return absl::AbortedError("the run is over");
-  return MeasurementOf(result, classification, labels);
+  Measurement measurement = MeasurementOf(result, classification, labels);
+  if (const int64_t damaged = test.damaged() - damaged_before; damaged > 0) {
+    measurement.logged["damaged_samples"] = static_cast<double>(damaged);
+  }
+  return measurement;
 }
 
 }  // namespace sluice

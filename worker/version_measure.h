@@ -21,7 +21,9 @@ struct Measurement {
   // Share of labels, or of what the user's program counts; none of a
   // regression.
   std::optional<double> accuracy;
-  LoggedValues logged;  // Of a model process.
+  // Of a model process; or in how many places of damaged samples others stood,
+  // "damaged_samples", if in any.
+  LoggedValues logged;
 };
 
 // What measures a version on the test split. It owns the memory in which the

@@ -89,7 +89,8 @@ class BadSurroundingsTest(unittest.TestCase):
                       self.refused(harness.PS_SERVER, "--shard=0",
                                    "--listen=127.0.0.1:0",
                                    f"--job={self.linear()}",
-                                   f"--run-dir={file}/run", status=1))
+                                   "--set=limits.storage_timeout_s=0.2",
+                                   f"--run-dir={file}/run", status=75))
 
     def test_a_log_that_may_not_grow_fails_the_run_and_is_named(self):
         folder = harness.scratch() / "run"

@@ -60,12 +60,15 @@ class ImagesTest(unittest.TestCase):
         images = sorted((folder / "train").glob("*/*.jpg"))
         for i, image in enumerate(images[::10]):
             image.write_bytes(b"" if i % 2 else image.read_bytes()[:300])
+        next((folder / "test").glob("*/*.jpg")).write_bytes(b"")
         runs = [train(folder, *SYNC).check() for _ in range(2)]
         self.assertEqual(runs[0].summary["weights_sha256"],
                          runs[1].summary["weights_sha256"])
         logs = "".join(log.read_text() for log in runs[0].dir.glob("worker-*"))
         self.assertRegex(logs, r"event=sample_damaged reason=\S*.*\.jpg: ")
         self.assertRegex(logs, r"damaged_samples_total=[1-9]")
+        self.assertEqual(runs[0].summary["test_logged"],
+                         {"damaged_samples": 1})
         failed = train(folder, *SYNC, "data.jpeg.on_damage=FAIL").result
         self.assertNotEqual(failed.returncode, 0)
         self.assertRegex(failed.stdout + failed.stderr, r"/train/\S+\.jpg: ")

@@ -29,9 +29,6 @@
 namespace sluice {
 namespace {
 
-// Pieces travel while the next one is copied; beyond this nothing is gained
-// (docs/benchmarks.md, chunks).
-constexpr int64_t kPieceBytes = 1 << 20;
 // Among the metadata of a call that is taken.
 constexpr char kLinked[] = "sluice-linked";
 constexpr absl::Duration kLookEvery = absl::Milliseconds(100);
@@ -73,8 +70,8 @@ void LinkEnd::Begin(const GradientKey& task) {
 
 void LinkEnd::Send(int64_t pass, absl::Span<const uint8_t> bytes) {
   const auto size = static_cast<int64_t>(bytes.size());
-  for (int64_t at = 0; at < size; at += kPieceBytes) {
-    const auto piece = bytes.subspan(at, kPieceBytes);
+  for (int64_t at = 0; at < size; at += kMemberPieceBytes) {
+    const auto piece = bytes.subspan(at, kMemberPieceBytes);
     proto::Activations message;
     *message.mutable_key() = task_;
     message.set_pass(pass);
@@ -95,10 +92,9 @@ absl::Status LinkEnd::Receive(int64_t pass, absl::Span<uint8_t> into,
 DownstreamLink::DownstreamLink(MemberListener* listener, MemberIdentity self,
                                Clock* clock)
     : listener_(*listener), self_(std::move(self)), clock_(clock) {
-  listener_.Add(self_.worker,
-                [this](const auto& hello, auto* context, auto* stream) {
-                  return Serve(hello, context, stream);
-                });
+  listener_.Add(self_.worker, [this](const auto& hello, auto* call) {
+    return Serve(hello, call);
+  });
 }
 
 DownstreamLink::~DownstreamLink() {
@@ -138,8 +134,7 @@ absl::Status DownstreamLink::CheckInputs(
 }
 
 absl::Status DownstreamLink::Serve(const proto::MemberHello& hello,
-                                   grpc::ServerContext* context,
-                                   Stream* stream) {
+                                   MemberCall* call) {
   SLUICE_RETURN_IF_ERROR(CheckHello(hello));
   Handlers handlers;
   {
@@ -153,7 +148,7 @@ absl::Status DownstreamLink::Serve(const proto::MemberHello& hello,
     SLUICE_RETURN_IF_ERROR(CheckInputs(hello));
     awaited_ = false;
     serving_ = true;
-    context_ = context;
+    call_ = call;
     finishing_ = false;
     handlers = handlers_;
     members_ = {.processes = {hello.process()},
@@ -163,16 +158,15 @@ absl::Status DownstreamLink::Serve(const proto::MemberHello& hello,
                               hello.behind().end());
     queue_.Open();
   }
-  context->AddInitialMetadata(kLinked, "1");
-  stream->SendInitialMetadata();
+  call->Begin(kLinked, "1");
   {
     absl::MutexLock lock(&mu_);
-    stream_ = stream;  // From now on others write to it.
+    linked_ = true;  // From now on others write to it.
   }
   spdlog::info("event=linked worker={} member={} process=\"{}\"", self_.worker,
                self_.behind, hello.process());
   proto::ToUpstream message;
-  while (stream->Read(&message)) {
+  while (call->Read(&message)) {
     if (message.has_gradient()) {
       queue_.Put(std::move(*message.mutable_gradient()));
     } else {
@@ -186,8 +180,8 @@ absl::Status DownstreamLink::Serve(const proto::MemberHello& hello,
   {
     absl::MutexLock write(&write_mu_);
     absl::MutexLock lock(&mu_);
-    stream_ = nullptr;
-    context_ = nullptr;
+    linked_ = false;
+    call_ = nullptr;
     // Unlink has taken the handlers where it is meant to end.
     broken = handlers_.on_broken != nullptr;
     broken_ = broken;
@@ -211,7 +205,7 @@ absl::Status DownstreamLink::Await(const LinkWait& wait, Handlers handlers,
       wait, clock_, [this] { return Name(); },
       [this]() -> absl::StatusOr<bool> {
         const auto there = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-          return stream_ != nullptr || broken_;
+          return linked_ || broken_;
         };
         absl::MutexLock lock(&mu_);
         return AwaitFor(&mu_, absl::Condition(&there), kLookEvery);
@@ -240,13 +234,13 @@ void DownstreamLink::WritePiece(proto::Activations piece) {
 
 void DownstreamLink::Write(const proto::ToDownstream& message) {
   absl::MutexLock write(&write_mu_);
-  Stream* stream = nullptr;
+  MemberCall* call = nullptr;
   {
     absl::MutexLock lock(&mu_);
-    stream = stream_;  // Stays while write_mu_ is held.
+    if (linked_) call = call_;  // Stays while write_mu_ is held.
     finishing_ |= message.from_coordinator().has_finish();
   }
-  if (stream != nullptr) stream->Write(message);
+  if (call != nullptr) call->Write(message);
 }
 
 void DownstreamLink::Unlink() {
@@ -258,7 +252,7 @@ void DownstreamLink::Unlink() {
   // It ends its side when it has heard of the run's end; otherwise this does.
   const absl::Duration farewell = finishing_ ? kFarewell : absl::ZeroDuration();
   if (AwaitFor(&mu_, absl::Condition(&ended), farewell)) return;
-  if (context_ != nullptr) context_->TryCancel();
+  if (call_ != nullptr) call_->Cancel();
   mu_.Await(absl::Condition(&ended));
 }
 

@@ -57,7 +57,7 @@ struct MembersBehind {
 // How a link is waited for.
 struct LinkWait {
   absl::Duration timeout;
-  std::string field;  // Of the job, that gave it.
+  std::string field;              // Of the job, that gave it.
   std::function<bool()> stopped;  // Asked about every 100 ms.
 };
 
@@ -118,11 +118,8 @@ class DownstreamLink final : public LinkEnd {
   void Unlink();
 
  private:
-  using Stream = MemberListener::Stream;
-
   // Serves one call until it ends.
-  absl::Status Serve(const proto::MemberHello& hello,
-                     grpc::ServerContext* context, Stream* stream);
+  absl::Status Serve(const proto::MemberHello& hello, MemberCall* call);
   absl::Status CheckHello(const proto::MemberHello& hello) const;
   absl::Status CheckInputs(const proto::MemberHello& hello) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -142,11 +139,9 @@ class DownstreamLink final : public LinkEnd {
   Handlers handlers_ ABSL_GUARDED_BY(mu_);
   MemberInputs inputs_ ABSL_GUARDED_BY(mu_);
   MembersBehind members_ ABSL_GUARDED_BY(mu_);
-  // Of the call that is served; null: none is. The stream is there when its
-  // initial metadata have been sent.
-  grpc::ServerContext* context_ ABSL_GUARDED_BY(mu_) = nullptr;
-  Stream* stream_ ABSL_GUARDED_BY(mu_) = nullptr;
-  bool finishing_ ABSL_GUARDED_BY(mu_) = false;  // Its Finish was sent.
+  MemberCall* call_ ABSL_GUARDED_BY(mu_) = nullptr;  // Null: none is served.
+  bool linked_ ABSL_GUARDED_BY(mu_) = false;         // It may be written to.
+  bool finishing_ ABSL_GUARDED_BY(mu_) = false;      // Its Finish was sent.
 
   absl::Mutex write_mu_;  // Held while a message is written.
 };

@@ -1,5 +1,7 @@
 #include "worker/pipeline/member_link.h"
 
+#include <grpcpp/create_channel.h>
+
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -291,6 +293,16 @@ TEST_F(MemberLinkTest, ALinkIsMadeAsSoonAsTheMemberBeforeListens) {
   links.join();
   behind->Unlink();
   before.Unlink();
+}
+
+TEST_F(MemberLinkTest, WhoSaysNothingIsCutOff) {
+  const auto stub = proto::Member::NewStub(
+      grpc::CreateChannel(address_, grpc::InsecureChannelCredentials()));
+  grpc::ClientContext silent;
+  const auto stream = stub->Link(&silent);
+  proto::ToDownstream message;
+  EXPECT_FALSE(stream->Read(&message));
+  EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::CANCELLED);
 }
 
 TEST_F(MemberLinkTest, AnAddressOffTheLoopbackWantsTls) {

@@ -9,14 +9,19 @@
 //   Remove(4)            returns when worker 4's calls have ended
 #include "worker/pipeline/member_listener.h"
 
+#include <grpcpp/alarm.h>
 #include <grpcpp/server_builder.h>
 
+#include <memory>
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "common/rpc/deadline.h"
 #include "common/rpc/status_conversion.h"
 #include "common/status_macros.h"
@@ -26,22 +31,78 @@ namespace sluice {
 
 namespace {
 
+// As a Join's; then whoever says nothing has no thread here any more.
+constexpr absl::Duration kHelloWithin = absl::Seconds(10);
+
 // A socket that is reached from this host alone.
 bool IsLocalSocket(const std::string& address) {
   return absl::StartsWith(address, "unix:") ||
          absl::StartsWith(address, "unix-abstract:");
 }
 
-// Of the connections of so many neighbours. What they send is explained to
-// nobody.
-ConnectionLimits LimitsFor(size_t neighbours) {
-  ConnectionLimits limits =
-      ConnectionLimits::ForJob(static_cast<int>(neighbours), 0);
-  limits.hoard = ConnectionLimits().hoard;
-  return limits;
-}
+// Cancels a call whose hello has not come for kHelloWithin; not once this is
+// destroyed.
+class HelloLimit {
+ public:
+  explicit HelloLimit(grpc::ServerContext* call)
+      : call_(std::make_shared<Call>(call)) {
+    alarm_.Set(FromNow(kHelloWithin), [call = call_](bool over) {
+      absl::MutexLock lock(&call->mu);
+      if (over && call->context != nullptr) call->context->TryCancel();
+    });
+  }
+  ~HelloLimit() {
+    {
+      absl::MutexLock lock(&call_->mu);
+      call_->context = nullptr;
+    }
+    alarm_.Cancel();
+  }
+
+ private:
+  struct Call {
+    explicit Call(grpc::ServerContext* context) : context(context) {}
+    absl::Mutex mu;  // Acquired before gRPC's own locks.
+    grpc::ServerContext* context ABSL_GUARDED_BY(mu);
+  };
+  const std::shared_ptr<Call> call_;  // The alarm's, too.
+  grpc::Alarm alarm_;
+};
 
 }  // namespace
+
+MemberCall::MemberCall(grpc::ServerContext* context, Stream* stream,
+                       Listener* port)
+    : context_(*context),
+      stream_(*stream),
+      port_(port),
+      peer_(context->peer()) {
+  if (port_ != nullptr) port_->BeginReading(peer_);
+}
+
+MemberCall::~MemberCall() {
+  if (port_ != nullptr) port_->EndReading(peer_);
+}
+
+bool MemberCall::Read(proto::ToUpstream* message) {
+  if (!stream_.Read(message)) return false;
+  Explain(static_cast<int64_t>(message->ByteSizeLong()), 0);
+  return true;
+}
+
+void MemberCall::Write(const proto::ToDownstream& message) {
+  stream_.Write(message);
+  Explain(0, static_cast<int64_t>(message.ByteSizeLong()));
+}
+
+void MemberCall::Begin(const std::string& key, const std::string& value) {
+  context_.AddInitialMetadata(key, value);
+  stream_.SendInitialMetadata();
+}
+
+void MemberCall::Explain(int64_t received, int64_t sent) {
+  if (port_ != nullptr) port_->Explain(peer_, received, sent);
+}
 
 absl::Status AllowMember(const TransportSecurity& security,
                          const std::string& what, const std::string& address) {
@@ -52,7 +113,8 @@ absl::Status AllowMember(const TransportSecurity& security,
 class MemberListener::Service final : public proto::Member::Service {
  public:
   explicit Service(MemberListener* listener) : listener_(*listener) {}
-  grpc::Status Link(grpc::ServerContext* context, Stream* stream) override {
+  grpc::Status Link(grpc::ServerContext* context,
+                    MemberCall::Stream* stream) override {
     return ToGrpcStatus(listener_.ServeCall(context, stream));
   }
 
@@ -82,7 +144,9 @@ absl::StatusOr<std::unique_ptr<MemberListener>> MemberListener::Listen(
   if (IsLocalSocket(address)) {
     builder.AddListeningPort(address, security.ForServer());
   } else {
-    auto port = Listener::Open(address, LimitsFor(workers.size()));
+    auto port = Listener::Open(
+        address, ConnectionLimits::ForJob(static_cast<int>(workers.size()),
+                                          kMemberPieceBytes));
     if (!port.ok()) {
       return absl::InvalidArgumentError(
           absl::StrCat("--listen: ", port.status().message()));
@@ -122,10 +186,16 @@ void MemberListener::Remove(int64_t worker) {
 }
 
 absl::Status MemberListener::ServeCall(grpc::ServerContext* context,
-                                       Stream* stream) {
+                                       MemberCall::Stream* stream) {
   SLUICE_RETURN_IF_ERROR(security_.Admit(*context, Rpc::kLink).status());
+  MemberCall call(context, stream, port_.get());
   proto::ToUpstream first;
-  if (!stream->Read(&first) || !first.has_hello()) {
+  bool read;
+  {
+    const HelloLimit limit(context);
+    read = call.Read(&first);
+  }
+  if (!read || !first.has_hello()) {
     return absl::InvalidArgumentError("the first message must be a hello");
   }
   const proto::MemberHello& hello = first.hello();
@@ -148,7 +218,7 @@ absl::Status MemberListener::ServeCall(grpc::ServerContext* context,
     serve = worker->second.serve;
     ++worker->second.calls;
   }
-  const absl::Status served = serve(hello, context, stream);
+  const absl::Status served = serve(hello, &call);
   absl::MutexLock lock(&mu_);
   --workers_[hello.worker()].calls;
   return served;

@@ -21,22 +21,55 @@
 
 namespace sluice {
 
+// Activations and their gradients travel in pieces of so many bytes, each while
+// the next one is copied; beyond this nothing is gained (docs/benchmarks.md,
+// chunks).
+inline constexpr int64_t kMemberPieceBytes = 1 << 20;
+
 // Whether a neighbour's address may be used; `what` names the flag.
 // kInvalidArgument: it is off this host, and there is no TLS.
 absl::Status AllowMember(const TransportSecurity& security,
                          const std::string& what, const std::string& address);
+
+// A call of a member behind. What comes on it and goes out is explained to the
+// port, which cuts off who sends what no message comes of.
+//
+// One thread may read while another one writes.
+class MemberCall {
+ public:
+  using Stream =
+      grpc::ServerReaderWriter<proto::ToDownstream, proto::ToUpstream>;
+  // All must outlive the call. `port` may be null.
+  MemberCall(grpc::ServerContext* context, Stream* stream, Listener* port);
+  ~MemberCall();
+
+  // False: the call has ended.
+  bool Read(proto::ToUpstream* message);
+  void Write(const proto::ToDownstream& message);
+  // Sends the metadata that are said before the first message.
+  void Begin(const std::string& key, const std::string& value);
+  // From any thread.
+  void Cancel() { context_.TryCancel(); }
+
+ private:
+  void Explain(int64_t received, int64_t sent);
+
+  // Constant after construction.
+  grpc::ServerContext& context_;
+  Stream& stream_;
+  Listener* const port_;
+  const std::string peer_;
+};
 
 // Where the members behind a process link to it: one address for all its slots.
 //
 // Thread-safe.
 class MemberListener {
  public:
-  using Stream =
-      grpc::ServerReaderWriter<proto::ToDownstream, proto::ToUpstream>;
   // Serves the call that began with this hello until it ends. Called on a
   // thread of the server's.
-  using Serve = std::function<absl::Status(const proto::MemberHello&,
-                                           grpc::ServerContext*, Stream*)>;
+  using Serve =
+      std::function<absl::Status(const proto::MemberHello&, MemberCall*)>;
 
   // Listens at `address`, "host:port" or "unix-abstract:NAME", for members of
   // `workers`. `keepalive` is the neighbours', too. kInvalidArgument: it may
@@ -61,7 +94,8 @@ class MemberListener {
   };
 
   explicit MemberListener(const TransportSecurity& security);
-  absl::Status ServeCall(grpc::ServerContext* context, Stream* stream);
+  absl::Status ServeCall(grpc::ServerContext* context,
+                         MemberCall::Stream* stream);
 
   const TransportSecurity security_;
 
