@@ -8,6 +8,7 @@
 #include "common/exit_codes.h"
 #include "common/file_mode.h"
 #include "common/lock_order.h"
+#include "common/process_setup.h"
 #include "common/resolved_job.h"
 #include "common/rpc/malloc_tuning.h"
 #include "common/rpc/polling.h"
@@ -30,6 +31,7 @@ int Exit(const absl::Status& status) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  sluice::SetUpProcess();
   sluice::TuneMallocForChunks();
   sluice::LeaveLockOrderUnwatched();
   sluice::PollQueuesApart();

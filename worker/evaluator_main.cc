@@ -21,6 +21,7 @@
 #include "common/lock_order.h"
 #include "common/model_command.h"
 #include "common/named_thread.h"
+#include "common/process_setup.h"
 #include "common/resolved_job.h"
 #include "common/rpc/malloc_tuning.h"
 #include "common/rpc/polling.h"
@@ -290,6 +291,7 @@ absl::Status RunEvaluator(const ResolvedJob& job, bool yields,
 }  // namespace sluice
 
 int main(int argc, char** argv) {
+  sluice::SetUpProcess();
   sluice::TuneMallocForChunks();
   sluice::LeaveLockOrderUnwatched();
   sluice::PollQueuesApart();

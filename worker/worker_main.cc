@@ -32,6 +32,7 @@
 #include "common/lock_order.h"
 #include "common/model_command.h"
 #include "common/named_thread.h"
+#include "common/process_setup.h"
 #include "common/resolved_job.h"
 #include "common/rpc/malloc_tuning.h"
 #include "common/rpc/polling.h"
@@ -500,6 +501,7 @@ int Run(const DaemonFlags& flags, const std::string& number,
 }  // namespace sluice
 
 int main(int argc, char** argv) {
+  sluice::SetUpProcess();
   sluice::TuneMallocForChunks();
   sluice::LeaveLockOrderUnwatched();
   sluice::PollQueuesApart();

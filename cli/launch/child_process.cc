@@ -50,6 +50,7 @@ absl::Status SystemError(const std::string& what, int error) {
 }  // namespace
 
 std::string ChildExit::ToString() const {
+  if (signal == 0 && status == kUnknown) return "exit status unknown";
   if (signal == 0) return absl::StrCat("exit status ", status);
   return absl::StrCat("killed by signal ", signal, " (", strsignal(signal),
                       ")");
@@ -101,15 +102,15 @@ ChildProcess::~ChildProcess() {
 }
 
 std::optional<ChildExit> ChildProcess::Poll() {
+  if (exit_.has_value()) return exit_;
   int status = 0;
-  if (!exit_.has_value() && waitpid(pid_, &status, WNOHANG) == pid_) {
-    ChildExit exit;
-    if (WIFSIGNALED(status)) {
-      exit.signal = WTERMSIG(status);
-    } else {
-      exit.status = WEXITSTATUS(status);
-    }
-    exit_ = exit;
+  const pid_t ended = waitpid(pid_, &status, WNOHANG);
+  if (ended < 0 && errno == ECHILD) {
+    exit_ = {.status = ChildExit::kUnknown};
+  } else if (ended == pid_ && WIFSIGNALED(status)) {
+    exit_ = {.signal = WTERMSIG(status)};
+  } else if (ended == pid_) {
+    exit_ = {.status = WEXITSTATUS(status)};
   }
   return exit_;
 }

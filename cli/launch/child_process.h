@@ -14,11 +14,14 @@ namespace sluice {
 
 // How a process ended.
 struct ChildExit {
+  // Of a child whom somebody else has reaped.
+  static constexpr int kUnknown = -1;
+
   int status = 0;  // What it returned; meaningless when a signal ended it.
   int signal = 0;  // 0: it ended by itself.
 
   bool ok() const { return status == 0 && signal == 0; }
-  // "exit status 1", "killed by signal 9 (Killed)".
+  // "exit status 1", "killed by signal 9 (Killed)", "exit status unknown".
   std::string ToString() const;
 };
 

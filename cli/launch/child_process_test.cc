@@ -69,6 +69,15 @@ TEST_F(ChildProcessTest, ASignalThatEndsItIsNamed) {
   EXPECT_EQ(End(child.get()).ToString(), "killed by signal 9 (Killed)");
 }
 
+TEST_F(ChildProcessTest, OneThatSomebodyElseHasReapedHasEnded) {
+  auto child = Shell("exit 3");
+  waitpid(child->pid(), nullptr, 0);
+  const auto exit = child->Poll();
+  ASSERT_TRUE(exit.has_value());
+  EXPECT_FALSE(exit->ok());
+  EXPECT_EQ(exit->ToString(), "exit status unknown");
+}
+
 TEST_F(ChildProcessTest, AProgramThatIsNotThereIsNamed) {
   auto child = ChildProcess::Start({"/nowhere/program"}, log_);
   ASSERT_FALSE(child.ok());

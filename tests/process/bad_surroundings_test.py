@@ -235,6 +235,13 @@ class BadSurroundingsTest(unittest.TestCase):
             self.assertIsNotNone(run.summary["weights_sha256"])
             self.assertTrue((run.dir / "weights.safetensors").exists())
 
+    def test_a_run_that_is_started_with_sigchld_ignored_ends(self):
+        with cluster.Training(
+                self.linear(), preexec_fn=lambda: signal.signal(
+                    signal.SIGCHLD, signal.SIG_IGN)) as run:
+            output = run.end()
+            self.assertEqual(run.process.returncode, 0, output)
+
     def test_a_run_that_this_user_may_not_read_is_said_to_be_one(self):
         run = harness.train(self.linear())
         run.dir.chmod(0)
