@@ -81,7 +81,8 @@ int Status(const StatusFlags& flags) {
       std::cout << "\n" << FormatProcessCounters(*status);
     }
     std::cout << std::flush;
-    if (!flags.watch || signals.WaitFor(kWatchEvery).has_value()) return 0;
+    const bool again = flags.watch && std::cout.good();  // Somebody reads it.
+    if (!again || signals.WaitFor(kWatchEvery).has_value()) return 0;
   }
 }
 

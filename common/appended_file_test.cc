@@ -1,12 +1,12 @@
 #include "common/appended_file.h"
 
-#include <signal.h>
 #include <sys/resource.h>
 
 #include <fstream>
 #include <iterator>
 #include <string>
 
+#include "common/process_setup.h"
 #include "gtest/gtest.h"
 
 namespace sluice {
@@ -28,7 +28,7 @@ TEST(AppendedFileTest, WhatIsAppendedIsThereAtOnceBehindWhatWasThere) {
 
 // As a disk that is full, and then has room again.
 TEST(AppendedFileTest, AfterAnErrorNoPartOfItIsThere) {
-  signal(SIGXFSZ, SIG_IGN);
+  SetUpProcess();  // As in the daemons.
   const std::string path = testing::TempDir() + "/full";
   auto file = AppendedFile::Open(path);
   ASSERT_TRUE(file->Append("one\n").ok());

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "common/ignored_signal.h"
 
@@ -12,6 +14,43 @@ TEST(ProcessSetupTest, ChildrenAreReapedByTheirParent) {
   signal(SIGCHLD, SIG_IGN);
   SetUpProcess();
   EXPECT_FALSE(IsIgnored(SIGCHLD));
+}
+
+TEST(ProcessSetupTest, APipeThatNobodyReadsAndAFileThatIsTooLargeAreErrors) {
+  SetUpProcess();
+  EXPECT_TRUE(IsIgnored(SIGPIPE));
+  EXPECT_TRUE(IsIgnored(SIGXFSZ));
+}
+
+TEST(ProcessSetupTest, ClosedStandardStreamsLeadNowhere) {
+  const pid_t child = fork();
+  if (child == 0) {
+    for (const int stream : {0, 1, 2}) close(stream);
+    SetUpProcess();
+    char byte;
+    const bool nowhere = read(0, &byte, 1) == 0 && write(1, "a", 1) == 1 &&
+                         write(2, "a", 1) == 1 && dup(0) > 2;
+    _exit(nowhere ? 0 : 1);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+}
+
+TEST(ProcessSetupTest, AStandardStreamThatIsOpenStaysAsItIs) {
+  int pipe_ends[2];
+  ASSERT_EQ(pipe(pipe_ends), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    dup2(pipe_ends[1], 1);
+    close(0);
+    SetUpProcess();
+    _exit(write(1, "a", 1) == 1 ? 0 : 1);
+  }
+  close(pipe_ends[1]);
+  char byte = 0;
+  EXPECT_EQ(read(pipe_ends[0], &byte, 1), 1);
+  waitpid(child, nullptr, 0);
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "common/process_setup.h"
 
 namespace sluice {
 namespace {
@@ -25,6 +26,7 @@ absl::Status SystemError(const std::string& what, int error) {
 // errno to `report`.
 [[noreturn]] void Become(char* const argv[], int log, int report,
                          pid_t parent) {
+  RestoreSignals();
   sigset_t none;
   sigemptyset(&none);
   // The child has its own process group, so the end of a terminal does not

@@ -27,8 +27,8 @@ struct ChildExit {
 
 // A child process. The destructor kills and reaps it, so nothing of it is left
 // behind. It has its own process group, so that Ctrl-C reaches only the parent.
-// The kernel kills it if the thread that started it dies. It does not ignore
-// SIGHUP, even if its parent does.
+// The kernel kills it if the thread that started it dies. It ignores neither
+// SIGHUP nor what SetUpProcess has this process ignore.
 //
 // Not thread-safe: call from the thread that started it, which must live as
 // long as the child is to.

@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "cli/launch/signal_wait.h"
+#include "common/process_setup.h"
 
 namespace sluice {
 namespace {
@@ -121,6 +122,12 @@ TEST_F(ChildProcessTest, AHangUpReachesItEvenIfItsParentIgnoresThem) {
   AwaitLog("up");
   child->Signal(SIGHUP);
   EXPECT_EQ(End(child.get()).signal, SIGHUP);
+}
+
+TEST_F(ChildProcessTest, ABrokenPipeEndsItEvenIfItsParentIgnoresThem) {
+  SetUpProcess();
+  auto child = Shell("kill -PIPE $$; exec sleep 1000");
+  EXPECT_EQ(End(child.get()).signal, SIGPIPE);
 }
 
 TEST_F(ChildProcessTest, ItDiesWithAKilledParent) {

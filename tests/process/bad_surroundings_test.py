@@ -96,7 +96,6 @@ class BadSurroundingsTest(unittest.TestCase):
         folder = harness.scratch() / "run"
 
         def at_most_64_kib():
-            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
             resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))
 
         result = subprocess.run(
@@ -241,6 +240,44 @@ class BadSurroundingsTest(unittest.TestCase):
                     signal.SIGCHLD, signal.SIG_IGN)) as run:
             output = run.end()
             self.assertEqual(run.process.returncode, 0, output)
+
+    def lonely_lead(self, **kwargs):
+        """Waits for the others of its run for a second, then ends with 1."""
+        return subprocess.Popen(
+            [harness.PS_SERVER, "--shard=0", "--listen=127.0.0.1:0",
+             f"--job={self.linear()}",
+             *harness.sets(["limits.start_timeout_s=1"])], text=True, **kwargs)
+
+    def test_a_daemon_whose_log_nobody_reads_any_more_goes_on(self):
+        with self.lonely_lead(stderr=subprocess.PIPE) as lead:
+            lead.stderr.readline()
+            lead.stderr.close()
+            self.assertEqual(lead.wait(harness.TIMEOUT_S), 1)
+
+    def test_a_daemon_may_be_started_without_stderr(self):
+        with self.lonely_lead(preexec_fn=lambda: os.close(2)) as lead:
+            self.assertEqual(lead.wait(harness.TIMEOUT_S), 1)
+
+    def test_a_run_whose_output_nobody_reads_any_more_goes_on(self):
+        with cluster.Training(self.linear()) as run:
+            run.process.stdout.readline()
+            run.process.stdout.close()
+            self.assertEqual(run.process.wait(harness.TIMEOUT_S), 0)
+            self.assertEqual(run.summary["epochs"], 2)
+
+    def test_a_watch_that_nobody_reads_any_more_ends(self):
+        with self.endless() as run:
+            run.await_version(1)
+            with subprocess.Popen(
+                    [harness.TOOL, "status", run.dir, "--watch"],
+                    stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                    text=True) as watch:
+                watch.stdout.readline()
+                watch.stdout.close()
+                self.assertEqual(watch.wait(harness.TIMEOUT_S), 0)
+                self.assertEqual(watch.stderr.read(), "")
+            run.interrupt()
+            run.end()
 
     def test_a_run_that_this_user_may_not_read_is_said_to_be_one(self):
         run = harness.train(self.linear())

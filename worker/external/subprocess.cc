@@ -26,6 +26,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "common/process_setup.h"
 #include "common/status_macros.h"
 #include "spdlog/spdlog.h"
 
@@ -38,6 +39,7 @@ constexpr int kReport = 4;
 // REQUIRES: neither `socket` nor `report` is below 5.
 [[noreturn]] void Become(char* const argv[], char* const environment[],
                          int socket, int report, pid_t parent) {
+  RestoreSignals();
   sigset_t none;
   sigemptyset(&none);
   const int input = open("/dev/null", O_RDONLY);

@@ -26,7 +26,8 @@ class Subprocess {
   // slash. In the child `socket` is the one descriptor open besides 0, 1 and 2,
   // and the environment variable `variable` names its number. The caller keeps
   // `socket`. `defaults` are environment variables, for those that this process
-  // has not. kInvalidArgument names a program that cannot be run and why.
+  // has not. It does not ignore what SetUpProcess has this process ignore.
+  // kInvalidArgument names a program that cannot be run and why.
   // kUnavailable: there can be no more processes. REQUIRES: `command` is not
   // empty; the calling thread lives as long as the child is to.
   static absl::StatusOr<std::unique_ptr<Subprocess>> Start(

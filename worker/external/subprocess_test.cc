@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "common/process_setup.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -126,6 +127,13 @@ TEST_F(SubprocessTest, TheSignalsThatItsParentBlocksReachIt) {
   kill(process->pid(), SIGTERM);
   ASSERT_TRUE(process->AwaitEnd(kPatience));
   EXPECT_EQ(process->how_it_ended(), "was killed by signal 15");
+}
+
+TEST_F(SubprocessTest, ASignalThatThisProcessIgnoresHasItsUsualEffectThere) {
+  SetUpProcess();
+  auto process = Shell("kill -PIPE $$; exec sleep 1000");
+  ASSERT_TRUE(process->AwaitEnd(kPatience));
+  EXPECT_EQ(process->how_it_ended(), "was killed by signal 13");
 }
 
 TEST_F(SubprocessTest, ItHasAProcessGroupOfItsOwn) {

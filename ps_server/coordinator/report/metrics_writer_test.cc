@@ -2,11 +2,11 @@
 
 #include <sys/resource.h>
 
-#include <csignal>
 #include <fstream>
 #include <iterator>
 #include <limits>
 
+#include "common/process_setup.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "ps_server/coordinator/report/run_summary.h"
@@ -189,7 +189,7 @@ TEST(MetricsWriterTest, OfALineThatDoesNotFitNothingStays) {
   auto writer = MetricsWriter::Create(path);
   ASSERT_TRUE(writer.ok()) << writer.status();
   ASSERT_TRUE((*writer)->Write("first").ok());
-  std::signal(SIGXFSZ, SIG_IGN);
+  SetUpProcess();  // As in the daemons.
   rlimit before;
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
   const rlimit small = {10, before.rlim_max};

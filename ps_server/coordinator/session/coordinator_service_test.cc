@@ -4,7 +4,6 @@
 #include <sys/resource.h>
 
 #include <atomic>
-#include <csignal>
 #include <cstdio>
 #include <functional>
 #include <memory>
@@ -14,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "common/key_proto.h"
+#include "common/process_setup.h"
 #include "gtest/gtest.h"
 #include "ps_server/coordinator/session/coordinator_service_testing.h"
 
@@ -135,7 +135,7 @@ TEST(CoordinatorServiceTest, TheLogHoldsEveryCommitOfTheRun) {
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) {
-    std::signal(SIGXFSZ, SIG_IGN);
+    SetUpProcess();  // As in the daemons.
     getrlimit(RLIMIT_FSIZE, &before_);
     const rlimit limit{bytes, before_.rlim_max};
     setrlimit(RLIMIT_FSIZE, &limit);
