@@ -205,6 +205,16 @@ void LocalCluster::Signal(const std::string& name, int number) {
   }
 }
 
+void LocalCluster::SignalWorker(int worker, int number) {
+  for (int member = 0; member < static_cast<int>(plan_.members.size());
+       ++member) {
+    Signal(member == 0
+               ? NameOfPart(Part::kWorker, worker)
+               : NameOfPart(Part::kMember, NumberOfMember(worker, member)),
+           number);
+  }
+}
+
 std::vector<std::string> LocalCluster::Names() const {
   std::vector<std::string> names;
   for (const Child& child : children_) names.push_back(child.name);

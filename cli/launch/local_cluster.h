@@ -76,6 +76,8 @@ class LocalCluster {
 
   // Sends signal `number` to a child. Does nothing if no child has that name.
   void Signal(const std::string& name, int number);
+  // Sends it to all members of a worker.
+  void SignalWorker(int worker, int number);
   // Names of the children that TakeEnded has not returned: "ps_server-0",
   // "worker-2".
   std::vector<std::string> Names() const;

@@ -17,6 +17,16 @@
 #include "absl/strings/str_join.h"
 
 namespace sluice {
+namespace {
+
+// The worker that it is of; nullopt: of none.
+std::optional<int> WorkerOfPart(const PartEnd& end) {
+  if (end.part == Part::kWorker) return end.number;
+  if (end.part == Part::kMember) return WorkerOf(end.number);
+  return std::nullopt;
+}
+
+}  // namespace
 
 std::string NameOfPart(Part part, int number) {
   switch (part) {
@@ -64,8 +74,12 @@ void Supervision::OnProgress(const RunProgress& progress) {
   progress_.checkpoint = std::max(progress_.checkpoint, progress.checkpoint);
 }
 
+bool Supervision::WorkerEnded(std::optional<int> worker) const {
+  return worker.has_value() && workers_ended_.count(*worker) > 0;
+}
+
 bool Supervision::MayRestart(const PartEnd& end) const {
-  if (Ending()) return false;
+  if (Ending() || WorkerEnded(WorkerOfPart(end))) return false;
   if (end.part == Part::kLead) return end.killed;
   // The launcher's lead listens before it starts others: one that does not
   // answer them hangs.
@@ -103,14 +117,17 @@ SuperviseActions Supervision::OnEnd(const PartEnd& end, absl::Time now) {
     Record& record = records_[end.name];
     record.due = CountDeath(end, &record, now);
     record.died = died;
+    record.worker = WorkerOfPart(end);
     if (record.due.has_value()) {
       RestartDue(now, &actions);
       return actions;
     }
     absl::StrAppend(&died, ", for the ", record.deaths, "th time in a row");
   }
-  if (end.part == Part::kWorker) {
-    --workers_left_;
+  // After its worker was given up it was told to end.
+  if (WorkerEnded(WorkerOfPart(end))) return actions;
+  if (end.part == Part::kWorker || (end.part == Part::kMember && !end.ok)) {
+    workers_ended_.insert(*WorkerOfPart(end));
     worker_ended_well_ |= end.ok;
   }
   if (end.part == Part::kLead) {
@@ -135,22 +152,8 @@ void Supervision::GiveUp(const PartEnd& end, const std::string& died,
       EndBy(now + kGrace);
       return;
     case Part::kWorker:
-      if (HoldsUpTheStart()) return FailTheStart(end, died, now);
-      // When the run ends well, a worker that was just being started again
-      // comes too late for a good end. That is no failure.
-      if (workers_left_ == 0 && !lead_ended_well_ && !worker_ended_well_) {
-        Blame(end, absl::StrCat(died, "; no worker is left"));
-        EndBy(now + kGrace);
-      } else if (failure_.empty()) {
-        // Once the run has failed, such an end is no news.
-        actions->say.push_back(died);
-        given_up_.push_back(died);
-      }
-      return;
     case Part::kMember:
-      if (HoldsUpTheStart()) return FailTheStart(end, died, now);
-      if (failure_.empty()) actions->say.push_back(died);
-      return;
+      return GiveUpWorker(end, died, now, actions);
     case Part::kEvaluator:
       if (!failure_.empty()) return;
       if (!progress_.begun) return FailTheStart(end, died, now);
@@ -159,6 +162,24 @@ void Supervision::GiveUp(const PartEnd& end, const std::string& died,
       actions->say.push_back(failure_);
       return;
   }
+}
+
+void Supervision::GiveUpWorker(const PartEnd& end, const std::string& died,
+                               absl::Time now, SuperviseActions* actions) {
+  if (HoldsUpTheStart()) return FailTheStart(end, died, now);
+  const bool none_left = static_cast<int>(workers_ended_.size()) == workers_;
+  // When the run ends well, a worker that was just being started again comes
+  // too late for a good end. That is no failure.
+  if (none_left && !lead_ended_well_ && !worker_ended_well_) {
+    Blame(end, absl::StrCat(died, "; no worker is left"));
+    EndBy(now + kGrace);
+  } else if (failure_.empty()) {
+    // Once the run has failed, such an end is no news.
+    actions->say.push_back(died);
+    given_up_.push_back(died);
+  }
+  // Its other members would wait for this one.
+  actions->part_with.push_back(*WorkerOfPart(end));
 }
 
 bool Supervision::HoldsUpTheStart() const {
@@ -188,7 +209,7 @@ SuperviseActions Supervision::OnInterrupt() {
 void Supervision::RestartDue(absl::Time now, SuperviseActions* actions) {
   for (auto& [name, record] : records_) {
     if (!record.due.has_value()) continue;
-    if (Ending()) record.due.reset();
+    if (Ending() || WorkerEnded(record.worker)) record.due.reset();
     if (!record.due.has_value() || now < *record.due) continue;
     record.due.reset();
     record.started = now;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -48,6 +49,7 @@ struct PartEnd {
 struct SuperviseActions {
   std::vector<std::string> say;      // Lines for the user.
   std::vector<std::string> restart;  // Names of children to be started again.
+  std::vector<int> part_with;        // Workers whose processes get SIGTERM.
   bool stop = false;                 // Ask the coordinator to end the run.
   bool dismiss = false;              // Send SIGTERM to every child left.
   bool kill = false;                 // Kill every child that is left.
@@ -72,9 +74,8 @@ struct RunProgress {
 //   worker     started again                     the coordinator decides; the
 //                                                run fails with the last one,
 //                                                and where it has not begun
-//   member     started again                     its worker waits for it; where
-//                                                the run has not begun, it
-//                                                fails
+//   member     started again                     as with the worker, whose
+//                                                other members get SIGTERM
 //   evaluator  started again                     started again, unless its
 //                                                files are wrong
 //
@@ -106,7 +107,7 @@ class Supervision {
 
   // `workers`: how many may take part, also started by others. The run fails
   // when none of them can be left; before that the coordinator decides.
-  explicit Supervision(int workers) : workers_left_(workers) {}
+  explicit Supervision(int workers) : workers_(workers) {}
 
   SuperviseActions OnEnd(const PartEnd& end, absl::Time now);
   // Ctrl-C or a request to terminate: the first stops, the second kills.
@@ -143,16 +144,22 @@ class Supervision {
     // While it is to be started again: when, and how it died.
     std::optional<absl::Time> due;
     std::string died;
+    std::optional<int> worker;  // Of which it is.
   };
 
   bool MayRestart(const PartEnd& end) const;
+  // Whether it is of a worker that has ended.
+  bool WorkerEnded(std::optional<int> worker) const;
   // Counts the death. Returns when the child is to be started again; nullopt:
   // never.
   std::optional<absl::Time> CountDeath(const PartEnd& end, Record* record,
                                        absl::Time now) const;
-  // What follows from the bad end of a child that is not started again.
+  // What follows from the bad end of a child that is not started again; of
+  // those of one worker, for the first.
   void GiveUp(const PartEnd& end, const std::string& died, absl::Time now,
               SuperviseActions* actions);
+  void GiveUpWorker(const PartEnd& end, const std::string& died, absl::Time now,
+                    SuperviseActions* actions);
   // The coordinator begins only when all are there.
   bool HoldsUpTheStart() const;
   void FailTheStart(const PartEnd& end, const std::string& died,
@@ -164,7 +171,9 @@ class Supervision {
   void NameLate(const std::string& name);
   void Blame(const PartEnd& end, const std::string& failure);
 
-  int workers_left_;
+  const int workers_;  // Constant after construction.
+
+  std::set<int> workers_ended_;
   std::vector<std::string> given_up_;
   bool worker_ended_well_ = false;
   absl::Time restarted_at_ = absl::InfinitePast();  // The last restart.

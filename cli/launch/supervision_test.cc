@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdio>
+
 namespace sluice {
 namespace {
 
@@ -12,14 +14,31 @@ using testing::IsEmpty;
 
 const absl::Time kStart = absl::FromUnixSeconds(1000);
 
+// "worker-2" is 2, "worker-2.1" member 1 of it.
+int NumberIn(const std::string& name) {
+  int number = 0, member = 0;
+  std::sscanf(name.c_str(), "%*[^-]-%d.%d", &number, &member);
+  return member > 0 ? NumberOfMember(number, member) : number;
+}
 PartEnd Well(Part part, const std::string& name) {
-  return {.part = part, .name = name, .ok = true, .how = "exit status 0"};
+  return {.part = part,
+          .number = NumberIn(name),
+          .name = name,
+          .ok = true,
+          .how = "exit status 0"};
 }
 PartEnd Badly(Part part, const std::string& name) {
-  return {.part = part, .name = name, .how = "exit status 1"};
+  return {.part = part,
+          .number = NumberIn(name),
+          .name = name,
+          .how = "exit status 1"};
 }
 PartEnd Killed(Part part, const std::string& name) {
-  return {.part = part, .name = name, .killed = true, .how = "killed"};
+  return {.part = part,
+          .number = NumberIn(name),
+          .name = name,
+          .killed = true,
+          .how = "killed"};
 }
 
 TEST(SupervisionTest, ARunWhoseLeadEndsWellSucceeds) {
@@ -45,13 +64,15 @@ TEST(SupervisionTest, AWorkerThatEndsByItselfIsReportedAndTheRunGoesOn) {
 }
 
 TEST(SupervisionTest, ARunDoesNotBeginWithoutAWorkerThatIsGivenUp) {
-  for (const Part part : {Part::kWorker, Part::kMember}) {
+  for (const auto& [part, name] : {std::pair(Part::kWorker, "worker-1"),
+                                   std::pair(Part::kMember, "worker-1.1")}) {
     Supervision s(3);
     s.OnProgress({.begun = false});
-    s.OnEnd(Badly(part, "worker-1"), kStart);
+    s.OnEnd(Badly(part, name), kStart);
     EXPECT_EQ(s.failure(),
-              "worker-1: exit status 1; the run does not begin without it");
-    EXPECT_EQ(s.culprit(), "worker-1");
+              std::string(name) +
+                  ": exit status 1; the run does not begin without it");
+    EXPECT_EQ(s.culprit(), name);
     EXPECT_TRUE(s.OnTime(kStart + Supervision::kGrace).kill);
     EXPECT_EQ(s.ExitCode(), 1);
   }
@@ -227,6 +248,47 @@ TEST(SupervisionTest, TheLastWorkersEndEndsTheRun) {
   EXPECT_EQ(s.ExitCode(), 1);
   EXPECT_EQ(s.culprit(), "worker-0");
   EXPECT_THAT(s.failure(), HasSubstr("no worker is left"));
+}
+
+TEST(SupervisionTest, WithAMemberThatIsGivenUpItsWorkerEnds) {
+  Supervision s(2);
+  s.OnProgress({.begun = true});
+  // It is not started again, now that another one of its worker is given up.
+  s.OnEnd(Killed(Part::kWorker, "worker-1"), kStart);
+  s.OnEnd(Killed(Part::kWorker, "worker-1"), kStart);
+  const auto actions = s.OnEnd(Badly(Part::kMember, "worker-1.1"), kStart);
+  EXPECT_THAT(actions.say, ElementsAre("worker-1.1: exit status 1"));
+  EXPECT_THAT(actions.part_with, ElementsAre(1));
+  EXPECT_THAT(s.given_up(), ElementsAre("worker-1.1: exit status 1"));
+  EXPECT_THAT(s.OnTime(kStart + Supervision::kPause).restart, IsEmpty());
+  EXPECT_FALSE(s.RestartsPending());
+  // How those end that were told to is no news.
+  for (const PartEnd& told : {Killed(Part::kMember, "worker-1.2"),
+                              Badly(Part::kMember, "worker-1.3")}) {
+    const auto later = s.OnEnd(told, kStart);
+    EXPECT_THAT(later.restart, IsEmpty());
+    EXPECT_THAT(later.say, IsEmpty());
+  }
+  EXPECT_EQ(s.failure(), "") << "worker 0 is left";
+  s.OnEnd(Badly(Part::kMember, "worker-0.2"), kStart);
+  EXPECT_EQ(s.failure(), "worker-0.2: exit status 1; no worker is left");
+  EXPECT_EQ(s.culprit(), "worker-0.2");
+  // It was told to end, which does not make the run's end a good one.
+  s.OnEnd(Well(Part::kWorker, "worker-0"), kStart);
+  EXPECT_TRUE(s.OnTime(kStart + Supervision::kGrace).kill);
+  EXPECT_EQ(s.ExitCode(), 1);
+}
+
+TEST(SupervisionTest, AWorkersFirstMemberThatIsGivenUpEndsTheOthers) {
+  Supervision s(2);
+  s.OnProgress({.begun = true});
+  EXPECT_THAT(s.OnEnd(Badly(Part::kWorker, "worker-1"), kStart).part_with,
+              ElementsAre(1));
+  PartEnd told = Badly(Part::kMember, "worker-1.1");
+  told.asks_for_restart = true;
+  EXPECT_THAT(s.OnEnd(told, kStart).restart, IsEmpty());
+  EXPECT_FALSE(s.RestartsPending());
+  EXPECT_EQ(s.failure(), "");
 }
 
 TEST(SupervisionTest, WhereOthersMayJoinTheLastWorkersEndDoesNotEndTheRun) {

@@ -204,6 +204,9 @@ class TrainRun {
       const absl::Status started = cluster_.Restart(name);
       if (!started.ok()) StartFailed(started);
     }
+    for (const int worker : actions.part_with) {
+      cluster_.SignalWorker(worker, SIGTERM);
+    }
     if (actions.stop) Stop();
     if (actions.dismiss) {
       for (const std::string& name : cluster_.Names()) {

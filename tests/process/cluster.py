@@ -94,6 +94,11 @@ class Training:
     def kill_until_it_ends(self, *names):
         """Kills every process with these names, again and again, until the run
         has ended. Returns its output."""
+        self.kill_until(names, lambda: self.process.poll() is not None)
+        return self.end()
+
+    def kill_until(self, names, over):
+        """The same until `over()`."""
         killed = set()
         def struck():
             found = self.pids()
@@ -101,9 +106,8 @@ class Training:
                 if found.get(name, 0) not in killed | {0}:
                     killed.add(found[name])
                     self.kill(found[name])
-            return self.process.poll() is not None
-        harness.wait_until(struck, "the run to end")
-        return self.end()
+            return over()
+        harness.wait_until(struck, "the end of " + ", ".join(names))
 
     def interrupt(self):
         self.process.send_signal(signal.SIGINT)

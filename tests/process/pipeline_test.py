@@ -165,6 +165,25 @@ class PipelineTest(unittest.TestCase):
         self.assertIn('event=link_broken reason="member 0 of worker 0 at',
                       run.log("worker-0.1"))
 
+    def test_a_member_that_is_given_up_ends_its_worker(self):
+        job = harness.write_job(MLP)
+        for workers in (1, 2):
+            with self.subTest(workers=workers), cluster.Training(
+                    job, *harness.sets([*LONG, "stop.epochs=100000",
+                                        *stages(2)]),
+                    f"--workers={workers}") as run:
+                run.await_version(1)
+                run.kill_until(["worker-0.1"], lambda: not {
+                    "worker-0", "worker-0.1"} & set(run.pids()))
+                if workers == 2:  # The other one goes on.
+                    run.await_version(run.await_version(0)["version"] + 5)
+                    run.interrupt()
+                output = run.end()
+                self.assertEqual(run.process.returncode, 2 - workers, output)
+                last = "; no worker is left" if workers == 1 else ""
+                self.assertIn("worker-0.1: killed by signal 9 (Killed), for "
+                              f"the 6th time in a row{last}\n", output)
+
     def test_a_shard_that_is_killed(self):
         self.disturbed(lambda run: run.signal("ps_server-1", signal.SIGKILL),
                        recoveries=1)
