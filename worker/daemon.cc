@@ -219,6 +219,19 @@ void LogNewLife(const proto::Welcome& welcome) {
                welcome.incarnation(), welcome.generation());
 }
 
+namespace {
+
+// Where a server has refused this process's certificate, or its key, a process
+// that is started again may be let in: it reads its files as they are then, and
+// says what is wrong with them.
+absl::Status OfRefusal(const absl::Status& status) {
+  const bool refused =
+      absl::IsUnauthenticated(status) || absl::IsPermissionDenied(status);
+  return refused ? AskForRestart(status) : status;
+}
+
+}  // namespace
+
 absl::Status RunOutcome(const LifeEnd& last, bool yields) {
   const absl::Status left =
       yields ? AskForRestart(absl::CancelledError(
@@ -235,8 +248,8 @@ absl::Status RunOutcome(const LifeEnd& last, bool yields) {
     LogEndOfLife(last);  // What it waited for did not let go.
     return left;
   }
-  SLUICE_RETURN_IF_ERROR(last.worked);
-  return last.told_to_leave ? left : last.session;
+  SLUICE_RETURN_IF_ERROR(OfRefusal(last.worked));
+  return last.told_to_leave ? left : OfRefusal(last.session);
 }
 
 }  // namespace sluice

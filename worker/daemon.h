@@ -137,8 +137,9 @@ void LogNewLife(const proto::Welcome& welcome);
 
 // How the process ended, by its last life: by the coordinator's Finish if there
 // was one, else by what its work or the session say. OK: the run reached its
-// end, or the process left for good. AsksForRestart, kCancelled: it
-// `yields`.
+// end, or the process left for good. AsksForRestart, kCancelled: it `yields`.
+// AsksForRestart, kUnauthenticated or kPermissionDenied: its certificate or its
+// key was refused.
 absl::Status RunOutcome(const LifeEnd& last, bool yields);
 
 }  // namespace sluice

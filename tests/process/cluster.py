@@ -17,8 +17,10 @@ class Training:
     """A `sluice train` that is under way. Use as a context manager; at its end
     no process of the run is left."""
 
-    def __init__(self, job, *args, preexec_fn=None, env=None):
+    def __init__(self, job, *args, preexec_fn=None, env=None, tls=None):
         self.dir = harness.scratch() / "run"
+        self.operator = [] if tls is None else [f"--tls={tls / 'operator'}"]
+        args = args if tls is None else [f"--tls={tls}", *args]
         self.process = subprocess.Popen(
             [harness.TOOL, "train", job, "--run-dir", self.dir, *args],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
@@ -77,7 +79,7 @@ class Training:
 
     def status(self):
         """The run's status; None if no process answers."""
-        result = harness.tool("status", self.dir, "--json")
+        result = harness.tool("status", self.dir, "--json", *self.operator)
         return json.loads(result.stdout) if result.returncode == 0 else None
 
     def await_status(self, holds, what):

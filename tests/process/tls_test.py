@@ -2,10 +2,12 @@
 """Daemons and tool under mutual TLS."""
 
 import re
+import shutil
 import subprocess
 import time
 import unittest
 
+import cluster
 import harness
 from tls_run import TlsRun, certs
 
@@ -144,6 +146,35 @@ class TlsTest(unittest.TestCase):
             timeout=harness.TIMEOUT_S)
         self.assertEqual(result.returncode, 1, result.stderr)
         self.assertIn(f"cannot listen on {far}", result.stderr)
+
+    def test_workers_whose_key_is_revoked_are_started_again_with_a_new_one(self):
+        folder = certs(harness.scratch() / "certs")
+        renewed = harness.scratch() / "renewed"
+        shutil.copytree(folder, renewed)
+        for flags in ([f"--revoke={renewed / 'worker/tls.crt'}"], ["--renew"]):
+            harness.tool("certs", renewed, *flags).check_returncode()
+        job = harness.write_job(harness.LINEAR_JOB.replace(
+            "epochs: 2", "seconds: 600"))
+        with cluster.Training(job, tls=folder) as run:
+            run.await_version(5)
+            pids = run.pids()
+            for name in ("tls.crt", "tls.key"):
+                shutil.copy(renewed / "worker" / name, folder / "worker")
+            for role in ("lead", "shard", "worker", "evaluator"):
+                shutil.copy(renewed / role / "ca.crl", folder / role)
+            harness.wait_until(
+                lambda: all(run.pids().get(name, pids[name]) != pids[name]
+                            for name in ("worker-0", "worker-1")),
+                "other workers", run.process)
+            run.await_status(
+                lambda s: all(w["state"] in ("computing", "waiting")
+                              for w in s["worker"]), "them to join")
+            run.await_version(run.await_version(0)["version"] + 5)
+            run.interrupt()
+            output = run.end()
+            self.assertEqual(run.process.returncode, 0, output)
+            self.assertRegex(output, r"worker-\d: exit status 75: shard \d at "
+                             ".*, is revoked; starting it again")
 
     def test_a_run_outlives_its_certificates_through_one_rotation(self):
         folder = harness.scratch() / "certs"
