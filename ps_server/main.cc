@@ -46,7 +46,7 @@ int main(int argc, char** argv) {
 
   const auto job = sluice::LoadJob(flags.job, flags.overrides);
   if (!job.ok()) {
-    spdlog::error("event=bad_job error=\"{}\"",
+    spdlog::error("event=failed error=\"{}\"",
                   std::string(job.status().message()));
     return sluice::kExitUsage;
   }

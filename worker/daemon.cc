@@ -73,7 +73,7 @@ int ExitCode(const absl::Status& status) {
 }
 
 int UsageExitCode(const absl::Status& status) {
-  spdlog::error("event=bad_job error=\"{}\"", std::string(status.message()));
+  spdlog::error("event=failed error=\"{}\"", std::string(status.message()));
   return kExitUsage;
 }
 
