@@ -101,6 +101,31 @@ class PlotTest(unittest.TestCase):
             points(out / "time.svg"),
             2 * self.evaluations(run.dir) + self.evaluations(self.sync.dir) + 2)
 
+    def test_the_axis_of_accuracy_is_not_that_of_the_loss(self):
+        run = harness.scratch() / "classified"
+        shutil.copytree(self.sync.dir, run)
+        lines = [json.loads(line) for line in
+                 (run / "metrics.jsonl").read_text().splitlines()]
+        for number, line in enumerate(lines):
+            if "test_loss" in line:
+                line["test_accuracy"] = 0.8 + 0.1 * number / len(lines)
+        (run / "metrics.jsonl").write_text(
+            "".join(json.dumps(line) + "\n" for line in lines))
+        _, out = self.plot(run)
+        for picture in ("time", "version"):
+            text = words(out / f"{picture}.svg")
+            # Before the axis's name stand its numbers, and those of the other
+            # axis, which begin with a space.
+            at = text.index("accuracy") - 1
+            while text[at].startswith(" "):
+                at -= 1
+            numbers = []
+            while text[at][0].isdigit():
+                numbers.append(float(text[at]))
+                at -= 1
+            self.assertGreaterEqual(min(numbers), 0.79, picture)
+            self.assertLessEqual(max(numbers), 0.91, picture)
+
     def test_what_a_run_lacks_is_said_and_the_rest_is_drawn(self):
         cut = harness.scratch() / "cut"
         shutil.copytree(self.sync.dir, cut)

@@ -55,8 +55,10 @@ do for [kind in "svg png"] {
     if (logarithmic) { set logscale y }
     # One value alone has no range of its own.
     if (low == high) { set yrange [low - 0.5:high + 0.5] }
-    # The thin lines first, so that they do not hide the others.
-    plot for [i=1:words(thin)] $training index i-1 using column_x:3 \
+    # The thin lines first, so that they do not hide the others. Where there are
+    # none gnuplot would still make room for the first on the axis.
+    plot for [i=1:words(thin)] $training index i-1 \
+           using column_x:(thin eq '' ? NaN : $3) \
            with lines lw 0.8 lc rgb faint(number(thin, i)) \
            dt dashes(number(thin, i)) notitle, \
          for [i=1:words(thick)] '$'.measured index i-1 using column_x:3 \
