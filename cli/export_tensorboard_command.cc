@@ -11,10 +11,14 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "cli/commands.h"
+#include "cli/launch/find_coordinator.h"
 #include "cli/launch/signal_wait.h"
+#include "cli/run_folder.h"
 #include "cli/slow_work.h"
 #include "cli/tensorboard/event_records.h"
+#include "common/clock.h"
 #include "nlohmann/json.hpp"
 
 namespace sluice {
@@ -22,6 +26,10 @@ namespace {
 
 // As often as the coordinator writes a line.
 constexpr absl::Duration kLookEvery = absl::Seconds(1);
+// A lead that has died is started again in less, unless nobody watches over it.
+constexpr absl::Duration kGoneAfter = absl::Seconds(20);
+// So few that a signal is soon seen.
+constexpr int kLinesAtOnce = 1000;
 // Written again by each call, so that a run is there once.
 constexpr char kFileName[] = "events.out.tfevents.0.sluice";
 
@@ -30,6 +38,7 @@ struct ExportFlags {
   std::string out;  // Empty: RUN/tensorboard.
   bool follow = false;
   bool json = false;
+  TlsFlags tls;
 };
 
 // When the file was written last, in seconds since 1970; 0: there is none.
@@ -58,13 +67,16 @@ class Export {
     out_ << records_.Head();
   }
 
-  // kUnavailable: the event file cannot be written.
-  absl::Status Advance() {
+  // Takes some lines; returns how many, 0: there are no more yet. kUnavailable:
+  // the event file cannot be written.
+  absl::StatusOr<int> Advance() {
     in_.clear();  // Of having reached the end.
+    int taken = 0;
     std::string part;
-    while (std::getline(in_, part)) {
+    while (taken < kLinesAtOnce && std::getline(in_, part)) {
       line_ += part;
       if (in_.eof()) break;  // The rest of the line is not there yet.
+      ++taken;
       ++lines_;
       const absl::StatusOr<std::string> records = records_.Add(line_);
       if (records.ok()) {
@@ -77,7 +89,7 @@ class Export {
       line_.clear();
     }
     out_.flush();
-    if (out_) return absl::OkStatus();
+    if (out_) return taken;
     return absl::UnavailableError(
         absl::StrCat(events_path_, ": cannot be written"));
   }
@@ -109,10 +121,55 @@ class Export {
   int64_t passed_over_ = 0;  // Of them.
 };
 
+// Whether the run's coordinator answers; else why not.
+absl::Status AskCoordinator(const ExportFlags& flags) {
+  const auto watch = FindCoordinator(flags.run, flags.tls);
+  return watch.ok() ? (*watch)->GetStatus().status() : watch.status();
+}
+
+// Takes lines until the run is over or there is a signal. kDeadlineExceeded:
+// nobody writes lines any longer. Other errors as Export::Advance.
+absl::Status Follow(const ExportFlags& flags, SignalWait* signals,
+                    Export* events) {
+  Clock* const clock = Clock::Real();
+  absl::Time heard = clock->Now();  // Of the run.
+  while (true) {
+    // It is written after the last line.
+    const bool over = Exists(absl::StrCat(flags.run, "/summary.json"));
+    const absl::StatusOr<int> taken = events->Advance();
+    if (!taken.ok()) return taken.status();
+    absl::Status silence;
+    if (*taken == 0) {
+      if (over) return absl::OkStatus();
+      silence = AskCoordinator(flags);
+      if (!silence.ok() && Exists(FailureFileOf(flags.run))) {
+        return absl::OkStatus();
+      }
+    }
+    if (silence.ok()) heard = clock->Now();
+    if (clock->Now() - heard >= kGoneAfter) {
+      return absl::DeadlineExceededError(absl::StrCat(
+          flags.run, ": not followed any longer: for ",
+          absl::FormatDuration(kGoneAfter),
+          " there was no new line, and the coordinator does not answer: ",
+          silence.message()));
+    }
+    const auto signal =
+        signals->WaitFor(*taken == 0 ? kLookEvery : absl::ZeroDuration());
+    if (signal.has_value() && *signal != SIGCHLD) return absl::OkStatus();
+  }
+}
+
+absl::Status TakeAll(Export* events) {
+  const SlowWork slow("export-tensorboard");
+  absl::StatusOr<int> taken = events->Advance();
+  while (taken.ok() && *taken > 0) taken = events->Advance();
+  return taken.status();
+}
+
 int ExportTensorboard(const ExportFlags& flags) {
-  SignalWait signals;
-  std::optional<SlowWork> slow;
-  if (!flags.follow) slow.emplace("export-tensorboard");  // Else it waits.
+  std::optional<SignalWait> signals;  // Before gRPC starts its threads.
+  if (flags.follow) signals.emplace();
   const std::string path = absl::StrCat(flags.run, "/metrics.jsonl");
   std::ifstream metrics(path);
   if (!metrics) {
@@ -125,20 +182,13 @@ int ExportTensorboard(const ExportFlags& flags) {
   std::filesystem::create_directories(out, error);
   Export events(path, std::move(metrics), absl::StrCat(out, "/", kFileName),
                 WrittenAt(absl::StrCat(flags.run, "/job.textproto")));
-  while (true) {
-    // It is written after the last line.
-    const bool over = Exists(absl::StrCat(flags.run, "/summary.json"));
-    const absl::Status status = events.Advance();
-    if (!status.ok()) {
-      std::cerr << status.message() << "\n";
-      return 1;
-    }
-    if (!flags.follow || over) break;
-    const std::optional<int> signal = signals.WaitFor(kLookEvery);
-    if (signal.has_value() && *signal != SIGCHLD) break;
+  const absl::Status status =
+      flags.follow ? Follow(flags, &*signals, &events) : TakeAll(&events);
+  if (status.ok() || absl::IsDeadlineExceeded(status)) {
+    std::cout << (flags.json ? events.Json() : events.Summary());
   }
-  std::cout << (flags.json ? events.Json() : events.Summary());
-  return 0;
+  if (!status.ok()) std::cerr << status.message() << "\n";
+  return status.ok() ? 0 : 1;
 }
 
 }  // namespace
@@ -152,6 +202,7 @@ void AddExportTensorboardCommand(CLI::App& app, int* exit_code) {
                       "Folder of the event file; default RUN/tensorboard");
   command->add_flag("--follow", flags->follow,
                     "Go on until the run is over, or Ctrl-C");
+  AddTlsFlags(command, &flags->tls);
   command->add_flag("--json", flags->json, "Print one JSON object");
   command->callback(
       [flags, exit_code] { *exit_code = ExportTensorboard(*flags); });

@@ -3,14 +3,18 @@
 while the run goes on and after it."""
 
 import json
+import os
+import signal
 import struct
 import subprocess
+import threading
 import unittest
 
 import harness
 import ledger
 
 FILE = "tensorboard/events.out.tfevents.0.sluice"
+LINE = '{"seconds": 1, "version": 1, "loss": 2}\n'
 
 
 def crc32c(data):
@@ -137,6 +141,57 @@ class ExportTensorboardTest(unittest.TestCase):
         self.assertEqual(following.returncode, 0)
         self.assertIn("2 lines in", output)
         self.check(folder)
+
+    def test_a_run_that_failed_without_a_summary_is_over(self):
+        folder = harness.scratch()
+        (folder / "metrics.jsonl").write_text(LINE)
+        (folder / "failure.txt").write_text("the run failed: worker 0 died\n")
+        result = harness.tool("export-tensorboard", folder, "--follow")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("1 lines in", result.stdout)
+
+    def test_a_coordinator_that_is_gone_for_good_is_not_waited_for(self):
+        folder = harness.scratch()
+        (folder / "metrics.jsonl").write_text(LINE)
+        lead = f"127.0.0.1:{harness.reserve_port()}"
+        (folder / "addresses").write_text(f"coordinator {lead}\n")
+        result = harness.tool("export-tensorboard", folder, "--follow")
+        self.assertEqual(result.returncode, 1)
+        self.assertRegex(result.stderr, f"{folder}: not followed any longer: "
+                         "for 20s there was no new line, and the coordinator "
+                         "does not answer: ")
+        self.assertIn("1 lines in", result.stdout)
+        self.assertEqual(scalars_of(folder / FILE), {"loss": [(1, 2)]})
+
+    def test_a_signal_ends_it_while_it_reads(self):
+        for follow in [], ["--follow"]:
+            folder = harness.scratch()
+            os.mkfifo(folder / "metrics.jsonl")
+            lines = os.open(folder / "metrics.jsonl", os.O_RDWR)
+            with subprocess.Popen(
+                    [harness.TOOL, "export-tensorboard", folder, *follow],
+                    stdout=subprocess.PIPE, text=True) as reading:
+                ended = threading.Event()
+
+                def write(ended=ended, lines=lines):
+                    os.set_blocking(lines, False)
+                    while not ended.wait(0.001):
+                        try:
+                            os.write(lines, LINE.encode() * 100)
+                        except BlockingIOError:
+                            pass
+                writer = threading.Thread(target=write)
+                writer.start()
+                harness.wait_until((folder / FILE).exists, "the file")
+                reading.send_signal(signal.SIGINT)
+                try:
+                    reading.wait(harness.TIMEOUT_S)
+                finally:
+                    reading.kill()
+                    ended.set()
+                    writer.join()
+                    os.close(lines)
+            self.assertEqual(reading.returncode, 0 if follow else -signal.SIGINT)
 
     def test_what_is_no_run_is_named(self):
         folder = harness.scratch()
