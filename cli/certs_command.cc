@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "cli/commands.h"
 #include "common/clock.h"
+#include "common/json_text.h"
 #include "common/tls/certificate_folder.h"
 #include "common/tls/identity.h"
 #include "nlohmann/json.hpp"
@@ -48,14 +49,13 @@ std::string CertificatesJson(const CertsFlags& flags) {
          {"identity", TlsIdentity{flags.job, role}.Uri()},
          {"lifetime", flags.lifetime}});
   }
-  return json.dump(2) + "\n";
+  return JsonText(json, 2) + "\n";
 }
 
 // Prints what has been done: `text` or, with --json, {`key`: `value`}.
 void Say(const CertsFlags& flags, const std::string& text,
          const std::string& key, const std::string& value) {
-  std::cout << (flags.json ? nlohmann::json{{key, value}}.dump(2) : text)
-            << "\n";
+  std::cout << (flags.json ? JsonText({{key, value}}, 2) : text) << "\n";
 }
 
 // For whom each folder is, and that the authority's key stays here.

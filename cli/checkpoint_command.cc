@@ -14,6 +14,7 @@
 #include "cli/report/checkpoint_report.h"
 #include "cli/report/run_result.h"
 #include "cli/slow_work.h"
+#include "common/json_text.h"
 #include "common/status_macros.h"
 #include "common/tls/tls_flags.h"
 #include "nlohmann/json.hpp"
@@ -60,7 +61,7 @@ int Export(const CheckpointFlags& flags) {
         {"file", flags.out},
         {"generation", found->manifest().generation()},
         {"version", found->manifest().version()}};
-    std::cout << json.dump(2) << "\n";
+    std::cout << JsonText(json, 2) << "\n";
   }
   return 0;
 }

@@ -14,6 +14,7 @@
 #include "cli/deploy/kubernetes_manifests.h"
 #include "cli/job_flags.h"
 #include "common/clock.h"
+#include "common/json_text.h"
 #include "common/model_command.h"
 #include "common/status_macros.h"
 #include "common/tls/identity.h"
@@ -104,10 +105,10 @@ absl::Status PrintManifests(DeployFlags flags) {
   SLUICE_ASSIGN_OR_RETURN(const std::vector<nlohmann::ordered_json> objects,
                           KubernetesManifests(job, options));
   if (flags.json) {
-    std::cout << nlohmann::ordered_json{{"apiVersion", "v1"},
-                                        {"kind", "List"},
-                                        {"items", objects}}
-                     .dump(2)
+    std::cout << JsonText({{"apiVersion", "v1"},
+                           {"kind", "List"},
+                           {"items", objects}},
+                          2)
               << "\n";
   } else {
     std::cout << KubernetesYaml(Comment(job, options), objects);

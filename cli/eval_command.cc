@@ -10,6 +10,7 @@
 #include "cli/report/run_result.h"
 #include "cli/slow_work.h"
 #include "common/ids.h"
+#include "common/json_text.h"
 #include "common/resolved_job.h"
 #include "common/safetensors.h"
 #include "common/status_macros.h"
@@ -111,7 +112,7 @@ std::string EvaluationJson(const EvaluatedRun& run) {
   json["test_loss"] = run.test.loss;
   json["test_samples"] = run.test.samples;
   json["weights_sha256"] = run.weights_sha256;
-  return json.dump(2) + "\n";
+  return JsonText(json, 2) + "\n";
 }
 
 struct EvalFlags {

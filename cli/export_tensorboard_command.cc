@@ -19,6 +19,7 @@
 #include "cli/slow_work.h"
 #include "cli/tensorboard/event_records.h"
 #include "common/clock.h"
+#include "common/json_text.h"
 #include "nlohmann/json.hpp"
 
 namespace sluice {
@@ -99,7 +100,7 @@ class Export {
                                          {"lines", lines_ - passed_over_},
                                          {"passed_over", passed_over_},
                                          {"cut_short", !line_.empty()}};
-    return json.dump(2) + "\n";
+    return JsonText(json, 2) + "\n";
   }
 
   std::string Summary() const {

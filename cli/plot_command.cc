@@ -5,6 +5,7 @@
 #include "cli/commands.h"
 #include "cli/plot/plot_runs.h"
 #include "cli/slow_work.h"
+#include "common/json_text.h"
 #include "nlohmann/json.hpp"
 
 namespace sluice {
@@ -22,7 +23,7 @@ std::string PicturesJson(const Pictures& pictures) {
     json["pictures"].push_back({path + ".svg", path + ".png"});
   }
   json["notes"] = pictures.notes;
-  return json.dump(2) + "\n";
+  return JsonText(json, 2) + "\n";
 }
 
 int Plot(const PlotFlags& flags) {

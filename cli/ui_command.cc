@@ -17,9 +17,9 @@
 #include "cli/run_folder.h"
 #include "common/host_port.h"
 #include "common/http/http_port.h"
+#include "common/json_text.h"
 #include "common/status_macros.h"
 #include "common/tls/transport_security.h"
-#include "nlohmann/json.hpp"
 #include "ps_server/live/live_pages.h"
 
 namespace sluice {
@@ -169,7 +169,7 @@ int ShowUi(const UiFlags& flags) {
   const std::string url = absl::StrCat(
       "http://", HostPort{at->host, (*port)->port()}.ToString(), "/#", token);
   if (flags.json) {
-    std::cout << nlohmann::json{{"url", url}}.dump() << std::endl;
+    std::cout << JsonText({{"url", url}}) << std::endl;
   } else {
     std::cout << flags.run << " is shown at " << url << "\nEnd it with Ctrl-C."
               << std::endl;

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/json_text.h"
 #include "common/key_proto.h"
 #include "nlohmann/json.hpp"
 #include "spdlog/spdlog.h"
@@ -25,7 +26,9 @@ double Microseconds(absl::Duration time) {
 int TrackOf(Transfer transfer) { return 1 + static_cast<int>(transfer); }
 
 // A line of the array. Its reader takes a comma after the last.
-std::string Line(const nlohmann::json& event) { return event.dump() + ",\n"; }
+std::string Line(const nlohmann::json& event) {
+  return JsonText(event) + ",\n";
+}
 
 }  // namespace
 

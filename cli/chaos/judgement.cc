@@ -17,6 +17,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/json_text.h"
 #include "nlohmann/json.hpp"
 
 namespace sluice {
@@ -242,7 +243,7 @@ std::string ChaosJson(const ChaosOutcome& outcome) {
       {"seconds", absl::ToDoubleSeconds(outcome.took)},
       {"disturbed", ResultJson(outcome.disturbed)},
       {"undisturbed", ResultJson(outcome.undisturbed)}};
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return JsonText(json, 2) + "\n";
 }
 
 }  // namespace sluice

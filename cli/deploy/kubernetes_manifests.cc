@@ -15,6 +15,7 @@
 #include "cli/report/check_report.h"
 #include "common/exit_codes.h"
 #include "common/group.h"
+#include "common/json_text.h"
 #include "common/model_command.h"
 #include "yaml-cpp/yaml.h"
 
@@ -534,7 +535,7 @@ void Emit(const Json& value, YAML::Emitter* out) {
     }
     *out << text;
   } else {
-    *out << value.dump();  // A number or a truth.
+    *out << JsonText(value);  // A number or a truth.
   }
 }
 

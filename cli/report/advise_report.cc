@@ -13,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "cli/plot/figure_scripts.h"
+#include "common/json_text.h"
 #include "nlohmann/json.hpp"
 
 namespace sluice {
@@ -158,7 +159,7 @@ void PrintJson(const ResolvedJob& job, const AdviceReport& report,
   json["wall_seconds"] = absl::ToDoubleSeconds(report.wall);
   json["budget_seconds"] = absl::ToDoubleSeconds(report.budget);
   json["out"] = report.out;
-  out << json.dump(2) << "\n";
+  out << JsonText(json, 2) << "\n";
 }
 
 // ": 2.1 >4.2 1.9": the times by seed of a choice that reached the target on

@@ -11,6 +11,7 @@
 #include "cli/report/check_report.h"
 #include "common/descriptor_limit.h"
 #include "common/job_counts.h"
+#include "common/json_text.h"
 #include "common/status_macros.h"
 #include "nlohmann/json.hpp"
 
@@ -256,7 +257,7 @@ void PrintCheck(const ResolvedJob& job, const ProfileReport* profile, bool json,
                 std::ostream& out) {
   const CheckReport report = MakeCheckReport(job);
   if (json) {
-    out << ToJson(job, report, profile).dump(2) << "\n";
+    out << JsonText(ToJson(job, report, profile), 2) << "\n";
     return;
   }
   out << FormatJob(job.job) << "\nfingerprint: " << job.fingerprint << "\n\n";

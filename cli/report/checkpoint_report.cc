@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "cli/run_folder.h"
 #include "common/counter_table.h"
+#include "common/json_text.h"
 #include "common/safetensors.h"
 #include "common/status_macros.h"
 #include "ps_server/checkpoint/manifest.h"
@@ -138,8 +139,7 @@ std::string CheckpointJson(const Checkpoint& checkpoint) {
     json["tensors"][tensor.name()] =
         std::vector<int64_t>(tensor.shape().begin(), tensor.shape().end());
   }
-  return absl::StrCat(
-      json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace), "\n");
+  return JsonText(json, 2) + "\n";
 }
 
 absl::Status ExportWeights(const Checkpoint& checkpoint,

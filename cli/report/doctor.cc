@@ -23,6 +23,7 @@
 #include "common/descriptor_limit.h"
 #include "common/file_operations.h"
 #include "common/host_port.h"
+#include "common/json_text.h"
 #include "common/rpc/listening_sockets.h"
 #include "nlohmann/json.hpp"
 
@@ -321,8 +322,7 @@ std::string FindingsJson(const std::vector<Finding>& findings) {
                     {"found", finding.found},
                     {"advice", finding.advice}});
   }
-  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) +
-         "\n";
+  return JsonText(json, 2) + "\n";
 }
 
 bool AnyBad(const std::vector<Finding>& findings) {

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "common/json_text.h"
 #include "nlohmann/json.hpp"
 
 namespace sluice {
@@ -113,7 +114,7 @@ std::string GoodputJson(const Goodput& goodput) {
         {{"file", tail.path}, {"offset", tail.offset}, {"bytes", tail.bytes}});
   }
   json["torn"] = torn;
-  return json.dump(2) + "\n";
+  return JsonText(json, 2) + "\n";
 }
 
 }  // namespace sluice

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/json_text.h"
 #include "nlohmann/json.hpp"
 
 namespace sluice {
@@ -76,7 +77,7 @@ std::string ReplayJson(const ReplayReport& report) {
                     {"offset", report.torn->offset},
                     {"bytes", report.torn->bytes}};
   }
-  return json.dump(2) + "\n";
+  return JsonText(json, 2) + "\n";
 }
 
 }  // namespace sluice

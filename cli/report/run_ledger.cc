@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cli/report/run_result.h"
+#include "common/json_text.h"
 #include "common/resolved_job.h"
 #include "common/status_macros.h"
 #include "nlohmann/json.hpp"
@@ -150,7 +151,7 @@ std::string LedgerJson(const Ledger& ledger) {
                      {"generations", generations},
                      {"never_began", never},
                      {"torn", torn}};
-  return json.dump(2) + "\n";
+  return JsonText(json, 2) + "\n";
 }
 
 }  // namespace sluice

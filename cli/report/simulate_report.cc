@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "common/group.h"
 #include "common/job_counts.h"
+#include "common/json_text.h"
 #include "nlohmann/json.hpp"
 #include "sim/job_theory.h"
 #include "sim/pipeline_time.h"
@@ -116,7 +117,7 @@ void PrintJson(const ResolvedJob& job, const SimulationReport& report,
     json["formula"] = {{"low", formula->low}, {"high", formula->high}};
   }
   if (report.run.has_value()) AddRun(*report.run, report, &json);
-  out << json.dump(2) << "\n";
+  out << JsonText(json, 2) << "\n";
 }
 
 std::string FormatRates(const std::vector<double>& rates) {

@@ -17,6 +17,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "common/http/prometheus_text.h"
+#include "common/json_text.h"
 #include "common/version.h"
 #include "nlohmann/json.hpp"
 #include "ps_server/coordinator/report/prometheus_metrics.h"
@@ -63,7 +64,7 @@ HttpAnswer State(absl::StatusOr<proto::JobStatus> status,
   } else {
     state["error"] = status.status().message();
   }
-  return {.type = "application/json", .body = JsonText(state, /*indent=*/-1)};
+  return {.type = "application/json", .body = JsonText(state) + "\n"};
 }
 
 bool IsThere(const std::string& state) {

@@ -4,6 +4,7 @@ nothing else, and ends as it does without."""
 
 import json
 import re
+import shutil
 import signal
 import subprocess
 import unittest
@@ -82,6 +83,24 @@ class JsonTest(unittest.TestCase):
                     self.assertEqual(result.stdout, "")
                     continue
                 self.assertIsInstance(json.loads(result.stdout), (dict, list))
+
+    def test_bytes_of_a_path_that_are_no_utf8_are_replaced(self):
+        odd = harness.scratch() / "x\udcff"
+        run, certs = odd / "run", odd / "certs"
+        shutil.copytree(self.folder, run)
+        for command, *args in [
+                ("export", run, odd / "weights.safetensors"),
+                ("plot", run, "--out", odd),
+                ("export-tensorboard", run),
+                ("simulate", self.job, *NEEDS_DELAYS, "--run-dir", odd / "new"),
+                ("advise", self.job, *NEEDS_DELAYS, "--target-loss=1",
+                 "--policies=SYNC", "--rates=1", "--seeds=1", "--out", odd),
+                ("certs", certs, "--job=linear", "--hosts=localhost"),
+                ("certs", certs, "--renew")]:
+            with self.subTest(command):
+                result = harness.tool(command, *args, "--json")
+                self.assertEqual(result.returncode, 0, result.stderr)
+                self.assertIn("x\ufffd", str(json.loads(result.stdout)))
 
     def test_ui_prints_where_it_is_and_goes_on(self):
         with subprocess.Popen([harness.TOOL, "ui", self.folder, "--json"],

@@ -113,6 +113,7 @@ class A {
                      "// TODO: later", "std::cerr << x;", "} catch (...) {",
                      "TEST(FooTest, BasicUse) {",
                      "if (std::filesystem::exists(path)) {",
+                     'out << json.dump(2) << "\\n";',
                      "std::string{std::istreambuf_iterator<char>(in), {}};"]:
             self.assertEqual(
                 len(complaints(rules.banned, "common/a.cc", line)), 1, line)

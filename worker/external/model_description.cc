@@ -1,5 +1,6 @@
 #include "worker/external/model_description.h"
 
+#include "common/json_text.h"
 #include "common/version.h"
 #include "nlohmann/json.hpp"
 #include "worker/external/model_protocol.h"
@@ -41,19 +42,18 @@ std::string ModelDescription::ToJson() const {
                      {"offset", tensor.offset},
                      {"kind", KindName(tensor.kind)}});
   }
-  return nlohmann::json{{"protocol", model_protocol::kProtocol},
-                        {"version", kVersion},
-                        {"job", job},
-                        {"seed", seed},
-                        {"role", RoleName(role)},
-                        {"worker", worker},
-                        {"threads", threads},
-                        {"batch_size", batch_size},
-                        {"train_samples", train_samples},
-                        {"test_samples", test_samples},
-                        {"parameters", parameters},
-                        {"tensors", table}}
-      .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return JsonText(nlohmann::json{{"protocol", model_protocol::kProtocol},
+                                 {"version", kVersion},
+                                 {"job", job},
+                                 {"seed", seed},
+                                 {"role", RoleName(role)},
+                                 {"worker", worker},
+                                 {"threads", threads},
+                                 {"batch_size", batch_size},
+                                 {"train_samples", train_samples},
+                                 {"test_samples", test_samples},
+                                 {"parameters", parameters},
+                                 {"tensors", table}});
 }
 
 }  // namespace sluice

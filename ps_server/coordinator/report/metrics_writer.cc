@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/json_text.h"
 #include "common/status_macros.h"
 #include "nlohmann/json.hpp"
 #include "ps_server/coordinator/report/job_state_json.h"
@@ -41,7 +42,7 @@ std::string MetricsLine(const JobState& state, const Rates& rates,
     if (fresh->accuracy.has_value()) line["test_accuracy"] = *fresh->accuracy;
     PutLogged("test_logged", fresh->logged, &line);
   }
-  return line.dump();
+  return JsonText(line);
 }
 
 absl::StatusOr<std::unique_ptr<MetricsWriter>> MetricsWriter::Create(

@@ -3,6 +3,7 @@
 #include <google/protobuf/text_format.h>
 
 #include "absl/strings/ascii.h"
+#include "common/json_text.h"
 #include "nlohmann/json.hpp"
 #include "ps_server/coordinator/report/job_state_json.h"
 
@@ -81,8 +82,7 @@ std::string RunSummary(const proto::Job& job, const JobState& state,
     if (final.samples > 0) PutMeasured(final, &summary);
   }
   // A message may quote bytes of a broken peer: never fail on them.
-  return summary.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) +
-         "\n";
+  return JsonText(summary, 2) + "\n";
 }
 
 }  // namespace sluice

@@ -4,6 +4,7 @@
 
 #include "common/counter_json.h"
 #include "common/counter_table.h"
+#include "common/json_text.h"
 #include "ps_server/coordinator/core/counters.h"
 
 namespace sluice {
@@ -148,12 +149,8 @@ nlohmann::ordered_json StatusAsJson(const proto::JobStatus& status) {
   return json;
 }
 
-std::string JsonText(const nlohmann::ordered_json& json, int indent) {
-  return json.dump(indent, ' ', false, Json::error_handler_t::replace) + "\n";
-}
-
 std::string StatusJson(const proto::JobStatus& status) {
-  return JsonText(StatusAsJson(status), /*indent=*/2);
+  return JsonText(StatusAsJson(status), 2) + "\n";
 }
 
 }  // namespace sluice

@@ -13,11 +13,7 @@ namespace sluice {
 // --json` prints it, and a lead's /api/state holds it.
 nlohmann::ordered_json StatusAsJson(const proto::JobStatus& status);
 
-// `json` and a newline; -1: on one line. Names may hold any bytes: those that
-// are no UTF-8 are replaced.
-std::string JsonText(const nlohmann::ordered_json& json, int indent);
-
-// Both, for a person to read.
+// The same over several lines, for a person to read.
 std::string StatusJson(const proto::JobStatus& status);
 
 }  // namespace sluice
