@@ -54,7 +54,7 @@ int Export(const CheckpointFlags& flags) {
   const absl::Status status = ExportWeights(*found, flags.out);
   if (!status.ok()) {
     std::cerr << status.message() << "\n";
-    return 1;
+    return absl::IsInvalidArgument(status) ? 2 : 1;
   }
   if (flags.json) {
     const nlohmann::ordered_json json = {

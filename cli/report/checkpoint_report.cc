@@ -1,5 +1,6 @@
 #include "cli/report/checkpoint_report.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <system_error>
@@ -17,6 +18,8 @@
 
 namespace sluice {
 namespace {
+
+namespace fs = std::filesystem;
 
 int64_t Bytes(const proto::CheckpointManifest& manifest) {
   int64_t bytes = 0;
@@ -44,6 +47,40 @@ std::string Place(const Checkpoint& checkpoint, int i) {
   if (file.path().empty()) return "";
   return absl::StrCat(", at ", file.host(), ":", file.path(),
                       checkpoint.IsHere(i) ? "" : ", not on this host");
+}
+
+absl::Status CheckMayReplace(const std::string& path) {
+  std::error_code error;
+  const fs::file_type type = fs::status(path, error).type();
+  if (type == fs::file_type::not_found || type == fs::file_type::regular) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      path, ": is ",
+      type == fs::file_type::directory   ? "a folder"
+      : type == fs::file_type::fifo      ? "a pipe"
+      : type == fs::file_type::socket    ? "a socket"
+      : type == fs::file_type::character ? "a device"
+      : type == fs::file_type::block     ? "a device"
+                                         : "no file that can be looked at",
+      ", expected a regular file or none"));
+}
+
+// Outside the folder of the checkpoint and, where it is a run's, its siblings.
+absl::Status CheckIsElsewhere(const std::string& path,
+                              const Checkpoint& checkpoint) {
+  std::error_code error;
+  fs::path read = fs::weakly_canonical(checkpoint.folder(), error);
+  if (read.parent_path().filename() == "checkpoints") read = read.parent_path();
+  const fs::path folder =
+      fs::weakly_canonical(fs::absolute(path, error).parent_path(), error);
+  if (std::mismatch(read.begin(), read.end(), folder.begin(), folder.end())
+          .first != read.end()) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(path, ": lies in ", read.string(),
+                   ", which is read: expected a file elsewhere"));
 }
 
 }  // namespace
@@ -144,6 +181,8 @@ std::string CheckpointJson(const Checkpoint& checkpoint) {
 
 absl::Status ExportWeights(const Checkpoint& checkpoint,
                            const std::string& path) {
+  SLUICE_RETURN_IF_ERROR(CheckMayReplace(path));
+  SLUICE_RETURN_IF_ERROR(CheckIsElsewhere(path, checkpoint));
   const ParameterLayout layout = LayoutOf(checkpoint.manifest());
   SLUICE_ASSIGN_OR_RETURN(const std::vector<float> weights,
                           checkpoint.Read("weights", {0, layout.size()}));

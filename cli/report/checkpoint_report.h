@@ -23,8 +23,9 @@ std::string DescribeCheckpoint(const Checkpoint& checkpoint);
 std::string CheckpointJson(const Checkpoint& checkpoint);
 
 // Joins the shards' weights and writes them as tensors, in the format of a
-// run's weights.safetensors. kUnavailable, kDataLoss: the message names the
-// file.
+// run's weights.safetensors. kInvalidArgument: `path` is there and no regular
+// file, or lies among the run's checkpoints. kUnavailable, kDataLoss. Messages
+// name the file.
 absl::Status ExportWeights(const Checkpoint& checkpoint,
                            const std::string& path);
 

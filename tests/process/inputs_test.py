@@ -331,6 +331,33 @@ class InspectTest(unittest.TestCase):
             self.assertIn("checkpoints/1-10/manifest: cannot be opened", error)
             self.assertIn(f"{folder}: has no whole checkpoint", error)
 
+    def test_an_export_replaces_no_file_of_a_checkpoint_and_no_device(self):
+        run = harness.train(harness.write_job(harness.LINEAR_JOB), *harness.sets(
+            ["checkpoint.every_updates=40"])).dir
+        [checkpoint] = (run / "checkpoints").iterdir()
+        shard = checkpoint / "shard-0.safetensors"
+        before = shard.read_bytes()
+        for source in run, checkpoint:
+            result = harness.tool("export", source, shard)
+            self.assertEqual(result.returncode, 2)
+            self.assertIn(f"{shard}: lies in {run}/checkpoints, which is read: "
+                          "expected a file elsewhere", result.stderr)
+        result = subprocess.run([harness.TOOL, "export", ".", shard.name],
+                                cwd=checkpoint, timeout=harness.TIMEOUT_S)
+        self.assertEqual(result.returncode, 2)
+        self.assertEqual(shard.read_bytes(), before)
+        pipe = harness.scratch() / "pipe"
+        os.mkfifo(pipe)
+        for target, is_what in (pipe, "a pipe"), (run, "a folder"):
+            result = harness.tool("export", run, target)
+            self.assertEqual(result.returncode, 2)
+            self.assertIn(f"{target}: is {is_what}, expected a regular file or "
+                          "none", result.stderr)
+        self.assertTrue(pipe.is_fifo())
+        link = harness.scratch() / "link"
+        link.symlink_to("weights.safetensors")
+        self.assertEqual(harness.tool("export", run, link).returncode, 0)
+
 
 class InstructionsTest(unittest.TestCase):
     """worker.instruction_set: WIDEST, which is the default."""
