@@ -129,6 +129,12 @@ int Eval(const EvalFlags& flags) {
   }
   std::cout << (flags.json ? EvaluationJson(*run) : DescribeEvaluation(*run));
   const absl::StatusOr<RunResult> result = ReadRunResult(flags.run);
+  if (absl::IsDataLoss(result.status())) {
+    std::cerr << result.status().message()
+              << "; the weights are not compared with those that the run ended "
+                 "with\n";
+    return 1;
+  }
   if (!result.ok() || result->weights_sha256.empty() ||
       result->weights_sha256 == run->weights_sha256) {
     return 0;

@@ -64,6 +64,8 @@ int Stop(const StopFlags& flags) {
   if (!status.ok()) {
     if (PrintSummary(flags)) return 0;  // It is over.
     std::cerr << flags.run << ": " << status.status().message() << "\n";
+    const absl::Status summary = ReadRunResult(flags.run).status();
+    if (absl::IsDataLoss(summary)) std::cerr << summary.message() << "\n";
     return 1;
   }
   SlowWork slow("stop", "version");

@@ -49,7 +49,7 @@ class ShownRun {
       silence = status.status();
     }
     const auto finished = ReadFinishedStatus(run_dir_);
-    if (finished.ok()) return finished;
+    if (finished.ok() || absl::IsDataLoss(finished.status())) return finished;
     return absl::UnavailableError(absl::StrCat(
         "its coordinator does not answer and there is no summary.json: ",
         silence.message()));
@@ -58,16 +58,29 @@ class ShownRun {
   absl::Status Stop() {
     absl::MutexLock lock(&mu_);
     const absl::Status found = Find();
-    return found.ok() ? watch_->Stop("asked for on its page").status() : found;
+    return OrItsEnd(found.ok() ? watch_->Stop("asked for on its page").status()
+                               : found);
   }
 
   absl::StatusOr<int64_t> RequestCheckpoint() {
     absl::MutexLock lock(&mu_);
-    SLUICE_RETURN_IF_ERROR(Find());
-    return watch_->RequestCheckpoint();
+    const absl::Status found = Find();
+    const absl::StatusOr<int64_t> version =
+        found.ok() ? watch_->RequestCheckpoint() : found;
+    if (!version.ok()) return OrItsEnd(version.status());
+    return version;
   }
 
  private:
+  // Why a request failed: `status`, unless nobody answers since the run is
+  // over.
+  absl::Status OrItsEnd(absl::Status status) const {
+    const auto finished = ReadFinishedStatus(run_dir_);
+    if (!absl::IsUnavailable(status) || !finished.ok()) return status;
+    return absl::FailedPreconditionError(
+        absl::StrCat("the run is over: ", finished->message()));
+  }
+
   // The coordinator may have another address after a recovery.
   absl::Status Find() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     const LeadAddress address = LeadAddressOf(run_dir_);

@@ -122,7 +122,7 @@ TEST_F(RecordedRunTest, AWholeRunLeavesNothingToNote) {
 
 TEST_F(RecordedRunTest, ALogThatEndsBeforeTheRunIsNoted) {
   Write("metrics.jsonl", kEvaluation);
-  Write("summary.json", R"({"failure":"","version":99})");
+  Write("summary.json", R"({"failure":"","version":99,"seconds":9})");
   WriteLog();
   RecordedRun run;
   EXPECT_THAT(Notes(&run),

@@ -5,9 +5,12 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <system_error>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "cli/launch/progress.h"
 #include "cli/report/goodput.h"
 #include "cli/report/notable_counters.h"
@@ -104,27 +107,94 @@ std::string DescribeTime(const json& summary) {
 }
 
 // Null if there is no summary that can be read.
-json ReadSummary(const std::string& run_dir) {
+json ParseSummary(const std::string& run_dir) {
   const json summary = json::parse(TextOfFile(PathOf(run_dir)).value_or(""),
                                    nullptr, /*allow_exceptions=*/false);
   return summary.is_object() ? summary : json();
 }
 
-absl::Status Unreadable(const std::string& run_dir) {
-  const std::string path = PathOf(run_dir);
-  std::error_code error;
-  if (!std::filesystem::exists(path, error)) {
-    return absl::NotFoundError(absl::StrCat(path, ": there is no such file"));
-  }
-  return absl::DataLossError(
-      absl::StrCat(path, ": cannot be read, expected a JSON object"));
+// What a member of the summary is; it may be null or absent.
+struct Expected {
+  bool (json::*is)() const noexcept;
+  const char* what;
+};
+constexpr Expected kCount = {&json::is_number_unsigned, "a count"};
+constexpr Expected kNumber = {&json::is_number, "a number"};
+constexpr Expected kText = {&json::is_string, "a text"};
+constexpr Expected kObject = {&json::is_object, "an object"};
+
+constexpr std::pair<const char*, Expected> kMembers[] = {
+    {"version", kCount},
+    {"seconds", kNumber},
+    {"generation", kCount},
+    {"updates_lost", kCount},
+    {"workers", kCount},
+    {"epochs", kNumber},
+    {"samples_per_second", kNumber},
+    {"mean_staleness", kNumber},
+    {"test_version", kCount},
+    {"test_loss", kNumber},
+    {"test_accuracy", kNumber},
+    {"name", kText},
+    {"policy", kText},
+    {"reason", kText},
+    {"failure", kText},
+    {"weights_sha256", kText},
+    {"gradients", kObject},
+    {"checkpoints", kObject},
+    {"checkpoints.newest_version", kCount},
+    {"worker_time", kObject},
+};
+
+// "version is of type string, expected a count"; empty: it is as expected.
+std::string DamageOf(const json& summary, absl::string_view name,
+                     const Expected& expected) {
+  const json::json_pointer place(CounterPointer(name));
+  if (!summary.contains(place)) return "";
+  const json& member = summary.at(place);
+  if (member.is_null() || (member.*expected.is)()) return "";
+  return absl::StrCat(name, " is of type ", member.type_name(), ", expected ",
+                      expected.what);
 }
 
-}  // namespace
+// Of the first member that is not as expected.
+std::string DamageOf(const json& summary) {
+  for (const auto& [name, expected] : kMembers) {
+    const std::string damage = DamageOf(summary, name, expected);
+    if (!damage.empty()) return damage;
+  }
+  for (const char* name : {"version", "seconds"}) {
+    if (!std::isnan(Number(summary, name))) continue;
+    return absl::StrCat(name, " is missing, expected a number");
+  }
+  const auto first_of = [&summary](const auto& counters) -> std::string {
+    for (const auto& row : counters) {
+      const std::string damage = DamageOf(summary, row.name, kCount);
+      if (!damage.empty()) return damage;
+    }
+    return "";
+  };
+  const std::string damage = first_of(kRunCounters);
+  return damage.empty() ? first_of(kCheckpointCounters) : damage;
+}
 
-absl::StatusOr<RunResult> ReadRunResult(const std::string& run_dir) {
-  const json summary = ReadSummary(run_dir);
-  if (summary.is_null()) return Unreadable(run_dir);
+absl::StatusOr<json> ReadSummary(const std::string& run_dir) {
+  const std::string path = PathOf(run_dir);
+  const json summary = ParseSummary(run_dir);
+  std::error_code error;
+  if (summary.is_null() && !std::filesystem::exists(path, error)) {
+    return absl::NotFoundError(absl::StrCat(path, ": there is no such file"));
+  }
+  if (summary.is_null()) {
+    return absl::DataLossError(
+        absl::StrCat(path, ": cannot be read, expected a JSON object"));
+  }
+  const std::string damage = DamageOf(summary);
+  if (damage.empty()) return summary;
+  return absl::DataLossError(absl::StrCat(path, ": is damaged: ", damage));
+}
+
+RunResult ResultOf(const json& summary) {
   const auto maybe = [&](const char* name) {
     const double number = Number(summary, name);
     return std::isnan(number) ? std::nullopt : std::optional<double>(number);
@@ -140,8 +210,6 @@ absl::StatusOr<RunResult> ReadRunResult(const std::string& run_dir) {
   result.counters = CountersFromJson(kRunCounters, summary);
   return result;
 }
-
-namespace {
 
 void PutCheckpoints(const json& summary, proto::JobStatus* status) {
   const auto found = summary.find("checkpoints");
@@ -173,57 +241,98 @@ void PutRecovery(const std::string& run_dir, const json& summary,
       static_cast<int64_t>(Number(summary, "updates_lost")));
 }
 
-}  // namespace
+// 0 if there is none.
+double NumberOr0(const json& from, const char* name) {
+  const double value = Number(from, name);
+  return std::isnan(value) ? 0 : value;
+}
 
-absl::StatusOr<proto::JobStatus> ReadFinishedStatus(
-    const std::string& run_dir) {
-  SLUICE_ASSIGN_OR_RETURN(const RunResult result, ReadRunResult(run_dir));
-  const json summary = ReadSummary(run_dir);
-  const auto number = [](const json& from, const char* name) {
-    const double value = Number(from, name);
-    return std::isnan(value) ? 0 : value;
-  };
+proto::JobStatus StatusOf(const std::string& run_dir, const json& summary) {
+  const RunResult result = ResultOf(summary);
   proto::JobStatus status;
   status.set_name(Text(summary, "name"));
   status.set_policy(Text(summary, "policy"));
   status.set_phase(result.failure.empty() ? "finished" : "failed");
   status.set_message(result.failure.empty() ? result.reason : result.failure);
-  status.set_generation(static_cast<int64_t>(number(summary, "generation")));
+  status.set_generation(static_cast<int64_t>(NumberOr0(summary, "generation")));
   status.set_version(result.version);
-  status.set_epoch(number(summary, "epochs"));
+  status.set_epoch(NumberOr0(summary, "epochs"));
   status.set_seconds(result.seconds);
-  status.set_samples_per_second(number(summary, "samples_per_second"));
+  status.set_samples_per_second(NumberOr0(summary, "samples_per_second"));
   if (result.seconds > 0) {
     status.set_updates_per_second(static_cast<double>(result.version) /
                                   result.seconds);
   }
   status.set_progress(1);
-  status.set_mean_staleness(number(summary, "mean_staleness"));
+  status.set_mean_staleness(NumberOr0(summary, "mean_staleness"));
   if (result.test_loss.has_value()) status.set_test_loss(*result.test_loss);
   if (result.test_accuracy.has_value()) {
     status.set_test_accuracy(*result.test_accuracy);
   }
   status.set_test_version(
-      static_cast<int64_t>(number(summary, "test_version")));
+      static_cast<int64_t>(NumberOr0(summary, "test_version")));
   PutCounters(kRunCounters, result.counters, status.mutable_counters());
   PutCheckpoints(summary, &status);
   PutRecovery(run_dir, summary, &status);
-  const auto workers = static_cast<int64_t>(number(summary, "workers"));
+  const auto workers = static_cast<int64_t>(NumberOr0(summary, "workers"));
   for (int64_t worker = 0; worker < workers; ++worker) {
     status.add_worker()->set_id(worker);
     status.mutable_worker()->rbegin()->set_state("left");
   }
+  return status;
+}
+
+// `failure`: the text of FailureFileOf, the reason in its first line.
+proto::JobStatus StatusOfFailure(absl::string_view failure, const json& last) {
+  proto::JobStatus status;
+  status.set_phase("failed");
+  absl::ConsumePrefix(&failure, "the run failed: ");
+  status.set_message(std::string(failure.substr(0, failure.find('\n'))));
+  if (!last.is_object()) return status;
+  status.set_version(static_cast<int64_t>(NumberOr0(last, "version")));
+  status.set_epoch(NumberOr0(last, "epoch"));
+  status.set_seconds(NumberOr0(last, "seconds"));
+  status.set_mean_staleness(NumberOr0(last, "mean_staleness"));
+  PutCounters(kRunCounters, CountersFromJson(kRunCounters, last),
+              status.mutable_counters());
+  return status;
+}
+
+// What a summary does not have.
+void PutLastLine(const json& last, proto::JobStatus* status) {
+  status->set_loss(NumberOr0(last, "loss"));
+  status->set_learning_rate(NumberOr0(last, "learning_rate"));
+  const auto histogram = last.find("staleness_histogram");
+  if (histogram == last.end() || !histogram->is_array()) return;
+  for (const json& bin : *histogram) {
+    if (bin.is_number()) status->add_staleness_histogram(bin.get<int64_t>());
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<RunResult> ReadRunResult(const std::string& run_dir) {
+  SLUICE_ASSIGN_OR_RETURN(const json summary, ReadSummary(run_dir));
+  return ResultOf(summary);
+}
+
+absl::StatusOr<proto::JobStatus> ReadFinishedStatus(
+    const std::string& run_dir) {
   const json last =
       json::parse(TailOfFile(run_dir + "/metrics.jsonl", 1, ""), nullptr,
                   /*allow_exceptions=*/false);
-  if (!last.is_object()) return status;
-  status.set_loss(number(last, "loss"));
-  status.set_learning_rate(number(last, "learning_rate"));
-  const auto histogram = last.find("staleness_histogram");
-  if (histogram == last.end() || !histogram->is_array()) return status;
-  for (const json& bin : *histogram) {
-    if (bin.is_number()) status.add_staleness_histogram(bin.get<int64_t>());
+  const absl::StatusOr<json> summary = ReadSummary(run_dir);
+  proto::JobStatus status;
+  if (summary.ok()) {
+    status = StatusOf(run_dir, *summary);
+  } else {
+    const auto failure = TextOfFile(FailureFileOf(run_dir));
+    if (!absl::IsNotFound(summary.status()) || !failure.has_value()) {
+      return summary.status();
+    }
+    status = StatusOfFailure(*failure, last);
   }
+  if (last.is_object()) PutLastLine(last, &status);
   return status;
 }
 
@@ -248,16 +357,15 @@ bool IsOver(const proto::JobStatus& status) {
 }
 
 std::string FailureInSummary(const std::string& run_dir) {
-  return Text(ReadSummary(run_dir), "failure");
+  return Text(ParseSummary(run_dir), "failure");
 }
 
 int64_t CancelledInSummary(const std::string& run_dir) {
-  return CountersFromJson(kRunCounters, ReadSummary(run_dir)).cancelled;
+  return CountersFromJson(kRunCounters, ParseSummary(run_dir)).cancelled;
 }
 
 absl::StatusOr<std::string> DescribeSummary(const std::string& run_dir) {
-  const json summary = ReadSummary(run_dir);
-  if (summary.is_null()) return Unreadable(run_dir);
+  SLUICE_ASSIGN_OR_RETURN(const json summary, ReadSummary(run_dir));
   std::string text = DescribeTest(summary);
   absl::StrAppendFormat(&text, "%.0f updates in %s, %.0f samples/s\n",
                         Number(summary, "version"),

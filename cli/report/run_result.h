@@ -24,15 +24,17 @@ struct RunResult {
   std::string weights_sha256 = {};  // Empty where nothing was evaluated.
   RunCounters counters = {};
 };
-// kNotFound: there is no such file. kDataLoss: it is no JSON object.
+// kNotFound: there is no such file. kDataLoss: it is no JSON object, or a
+// member is of another type than a coordinator gives it; names it.
 absl::StatusOr<RunResult> ReadRunResult(const std::string& run_dir);
 
 // Whether a run has ended, well or not.
 bool IsOver(const proto::JobStatus& status);
 
-// How a run that is over stood in the end: its summary and the last line of its
-// metrics.jsonl, in the form in which a coordinator says it; the phase is
-// "finished" or "failed". Errors as ReadRunResult's.
+// How a run that is over stood in the end, in the form in which a coordinator
+// says it: its summary or, where it left none, FailureFileOf, and the last line
+// of its metrics.jsonl. The phase is "finished" or "failed". Errors as
+// ReadRunResult's.
 absl::StatusOr<proto::JobStatus> ReadFinishedStatus(const std::string& run_dir);
 
 // RUN_DIR/summary.json as text, several lines. Errors as ReadRunResult's.

@@ -2,6 +2,8 @@
 
 #include <fstream>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
@@ -40,6 +42,34 @@ TEST(RunResultTest, ATestLossThatIsNoNumberIsSaid) {
 TEST(RunResultTest, ARunThatWasNotEvaluatedSaysNothingOfTests) {
   EXPECT_THAT(Described(R"("test_version": null, "test_loss": null)"),
               Not(HasSubstr("test ")));
+}
+
+TEST(RunResultTest, AMemberOfAnotherTypeIsDamageAndNamed) {
+  const std::string path = absl::StrCat(testing::TempDir(), "/summary.json");
+  for (const auto& [text, damage] :
+       std::vector<std::pair<std::string, std::string>>{
+           {R"("version": "x", "seconds": 1)",
+            "version is of type string, expected a count"},
+           {R"("version": -1, "seconds": 1)",
+            "version is of type number, expected a count"},
+           {R"("version": 1)", "seconds is missing, expected a number"},
+           {R"("version": 1, "seconds": 1, "name": 5)",
+            "name is of type number, expected a text"},
+           {R"("version": 1, "seconds": 1, "mean_staleness": "q")",
+            "mean_staleness is of type string, expected a number"},
+           {R"("version": 1, "seconds": 1, "gradients": [1])",
+            "gradients is of type array, expected an object"},
+           {R"("version": 1, "seconds": 1, "gradients": {"lost": {}})",
+            "gradients.lost is of type object, expected a count"}}) {
+    std::ofstream(path) << "{" << text << "}";
+    for (const absl::Status& status :
+         {ReadRunResult(testing::TempDir()).status(),
+          ReadFinishedStatus(testing::TempDir()).status(),
+          DescribeSummary(testing::TempDir()).status()}) {
+      EXPECT_EQ(status, absl::DataLossError(
+                            absl::StrCat(path, ": is damaged: ", damage)));
+    }
+  }
 }
 
 }  // namespace

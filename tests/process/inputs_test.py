@@ -359,6 +359,24 @@ class InspectTest(unittest.TestCase):
         self.assertEqual(harness.tool("export", run, link).returncode, 0)
 
 
+class DamagedSummaryTest(unittest.TestCase):
+
+    def test_it_is_named_and_not_taken_at_its_word(self):
+        run = harness.train(harness.write_job(harness.LINEAR_JOB)).dir
+        (run / "summary.json").write_text('{"version": "x", "seconds": 1}')
+        damage = (f"{run}/summary.json: is damaged: version is of type string, "
+                  "expected a count")
+        for command in "status", "stop", "eval":
+            with self.subTest(command):
+                result = harness.tool(command, run)
+                self.assertEqual(result.returncode, 1, result.stderr)
+                self.assertIn(damage, result.stderr)
+        # What it measured stands above.
+        self.assertIn("test loss", result.stdout)
+        self.assertIn("the weights are not compared with those that the run "
+                      "ended with", result.stderr)
+
+
 class InstructionsTest(unittest.TestCase):
     """worker.instruction_set: WIDEST, which is the default."""
 

@@ -117,6 +117,10 @@ class UiTest(unittest.TestCase):
                                  (200, "the run ends\n"))
                 run.process.wait(harness.TIMEOUT_S)
                 self.check_end(run.dir, ui.state())
+                for action in "api/stop", "api/checkpoint":
+                    self.assertEqual(
+                        ui.ask(action, "POST"),
+                        (503, "the run is over: asked for on its page\n"))
 
     def check_checkpoint(self, ui):
         def asked():
@@ -159,6 +163,26 @@ class UiTest(unittest.TestCase):
                 self.assertIsNone(state["status"])
                 self.assertIn("there is no summary.json", state["error"])
                 self.assertGreater(state["time"]["seconds"]["applied"], 0)
+
+    def test_a_run_that_failed_says_why(self):
+        folder = harness.scratch()
+        (folder / "addresses").write_text(
+            f"coordinator 127.0.0.1:{harness.reserve_port()}\n")
+        (folder / "failure.txt").write_text(
+            "the run failed: worker 0 died\nlogs: there\n")
+        (folder / "metrics.jsonl").write_text(
+            '{"seconds": 2, "version": 7, "loss": 0.5}\n')
+        with Ui(folder) as ui:
+            status = ui.state()["status"]
+            self.assertEqual(
+                [status[name] for name in
+                 ("phase", "message", "version", "seconds", "loss")],
+                ["failed", "worker 0 died", 7, 2, 0.5])
+            self.assertEqual(ui.ask("api/stop", "POST"),
+                             (503, "the run is over: worker 0 died\n"))
+            (folder / "summary.json").write_text('{"version": 7}')
+            self.assertIn("summary.json: is damaged: seconds is missing",
+                          ui.state()["error"])
 
     def test_bad_flags_are_named(self):
         begun = harness.scratch()
