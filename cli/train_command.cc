@@ -30,6 +30,7 @@ struct TrainFlags {
   std::string bin_dir;
   std::string tls;
   std::string http;
+  int http_linger_s = 0;
   bool json = false;
   std::vector<std::string> command;  // Of the model processes.
 };
@@ -69,6 +70,7 @@ int Train(const TrainFlags& flags) {
       .bin_dir = flags.bin_dir.empty() ? DefaultBinDir() : flags.bin_dir,
       .tls = flags.tls,
       .http = flags.http,
+      .http_linger_s = flags.http_linger_s,
       .command = flags.command,
       .summary = flags.json ? &std::cout : nullptr,
       .columns = TerminalColumns(flags.json ? STDERR_FILENO : STDOUT_FILENO)};
@@ -95,9 +97,18 @@ void AddTrainCommand(CLI::App& app, int* exit_code) {
   command->add_option("--tls", flags->tls,
                       "Folder that `sluice certs` has made for the job. "
                       "Default: plain text, on the loopback");
-  command->add_option("--http", flags->http,
-                      "host:port on which the lead shows the run to browsers "
-                      "and Prometheus (docs/monitoring.md). Default: none");
+  CLI::Option* http = command->add_option(
+      "--http", flags->http,
+      "host:port on which the lead shows the run to browsers "
+      "and Prometheus (docs/monitoring.md). Default: none");
+  command
+      ->add_option("--http-linger", flags->http_linger_s,
+                   "Seconds for which the lead goes on showing how the run "
+                   "stood in the end, so that Prometheus sees it; Ctrl-C ends "
+                   "them")
+      ->check(CLI::Range(0, 86400))
+      ->needs(http)
+      ->capture_default_str();
   command->add_option(
       "--run-id", flags->run_id,
       "Name of the run; with --resume the folder must hold that "

@@ -67,6 +67,7 @@ std::vector<std::string> LeadCommand(const ClusterPlan& plan,
   if (plan.resume) flags.push_back("--resume");
   if (!plan.http.empty()) {
     flags.push_back(absl::StrCat("--http=", plan.http));
+    flags.push_back(absl::StrCat("--http-linger=", plan.http_linger_s));
   }
   return Command(plan, "ps_server/ps_server", TlsRole::kLead, std::move(flags));
 }

@@ -33,6 +33,7 @@ struct ClusterPlan {
   // With a folder of certificates for each role; empty: plain text.
   std::string tls;
   std::string http = {};  // Where the lead shows the run; empty: nowhere.
+  int http_linger_s = 0;  // How long it does once the run is over.
   // The model process of each worker and its arguments; empty: none.
   std::vector<std::string> command = {};
   // The same of the evaluator.

@@ -414,6 +414,7 @@ int RunTraining(ResolvedJob job, const TrainOptions& options, Clock* clock,
        .timeline = options.timeline,
        .tls = options.tls,
        .http = options.http,
+       .http_linger_s = options.http_linger_s,
        .command = options.command,
        .evaluator_command = EvaluatorHasModelProcess(job.job)
                                 ? options.command

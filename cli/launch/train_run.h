@@ -22,6 +22,7 @@ struct TrainOptions {
   // As ClusterPlan's; the folder "operator" in it is this process's own.
   std::string tls = {};
   std::string http = {};                  // As ClusterPlan's.
+  int http_linger_s = 0;                  // The same.
   std::vector<std::string> command = {};  // As ClusterPlan's.
   // Gets the text of summary.json at the end, if the run has left one; null:
   // `out` describes it.

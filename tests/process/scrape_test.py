@@ -12,6 +12,7 @@ import urllib.error
 import urllib.request
 
 import by_hand
+import cluster
 import harness
 
 OUTCOMES = ("applied", "cancelled", "dropped", "rejected", "lost")
@@ -239,6 +240,24 @@ class ProcessTest(unittest.TestCase):
                         capture_output=True)
                     self.assertEqual(checked.returncode, 0, checked.stderr)
 
+    def test_the_lead_of_train_lingers_too_until_a_signal(self):
+        port = harness.reserve_port()
+        with cluster.Training(
+                harness.write_job(harness.LINEAR_JOB),
+                f"--http=127.0.0.1:{port}", "--http-linger=600") as run:
+            harness.wait_until(
+                lambda: get(port, "/readyz") == (200, "finished\n"),
+                "the end of the run", run.process)
+            self.assertEqual(metrics(port)["sluice_progress_ratio"], 1)
+            harness.wait_until(
+                lambda: "event=lingering seconds=600" in
+                (run.dir / "ps_server-0.log").read_text(),
+                "the lead to linger", run.process)
+            run.process.send_signal(signal.SIGINT)
+            output, _ = run.process.communicate(timeout=harness.TIMEOUT_S)
+        self.assertEqual(run.process.returncode, 0, output)
+        self.assertIn(" updates in", output)
+
     def test_bad_flags_are_named(self):
         job = harness.write_job(harness.LINEAR_JOB)
         shard = [harness.PS_SERVER, f"--job={job}", "--listen=127.0.0.1:0"]
@@ -251,6 +270,10 @@ class ProcessTest(unittest.TestCase):
                   "--http-linger=-1"], "--http-linger"),
                 ([*shard, "--shard=0", "--http=127.0.0.1:0",
                   "--http-linger=nan"], "--http-linger"),
+                ([harness.TOOL, "train", job, "--http-linger=5"],
+                 "--http-linger requires --http"),
+                ([harness.TOOL, "train", job, "--http=127.0.0.1:1",
+                  "--http-linger=1.5"], "--http-linger"),
                 ([harness.WORKER, f"--job={job}", "--worker=0", to,
                   "--http=8080"], "--http: "),
                 ([harness.EVALUATOR, f"--job={job}", to, "--http=8080"],
