@@ -56,7 +56,9 @@ int Train(const TrainFlags& flags) {
                 << flags.http << "\n";
       return 2;
     }
-    progress << "The run is shown at http://" << at->ToString() << "/\n";
+    const HostPort shown = {at->IsEveryInterface() ? "localhost" : at->host,
+                            at->port};
+    progress << "The run is shown at http://" << shown.ToString() << "/\n";
   }
   const DescriptorNeeds needs = DescriptorsOf(job->job);
   if (needs.most() > GetDescriptorLimit().hard) {

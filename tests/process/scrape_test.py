@@ -258,6 +258,13 @@ class ProcessTest(unittest.TestCase):
         self.assertEqual(run.process.returncode, 0, output)
         self.assertIn(" updates in", output)
 
+    def test_a_port_of_every_interface_is_said_as_browsers_open_it(self):
+        port = harness.reserve_port()
+        result = harness.train(harness.write_job(harness.LINEAR_JOB),
+                               f"--http=:{port}").result
+        self.assertIn(f"The run is shown at http://localhost:{port}/\n",
+                      result.stdout)
+
     def test_bad_flags_are_named(self):
         job = harness.write_job(harness.LINEAR_JOB)
         shard = [harness.PS_SERVER, f"--job={job}", "--listen=127.0.0.1:0"]
