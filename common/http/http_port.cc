@@ -13,6 +13,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
 #include "common/rpc/listening_sockets.h"
 #include "common/status_macros.h"
 
@@ -72,6 +73,24 @@ bool IsToken(const std::string& token, const std::string& sent) {
   return differ == 0;
 }
 
+// What a request asks for, and of whom: `target` is "/metrics", of the host in
+// its header, or "http://host:8080/metrics" (RFC 9112, 3.2.2).
+struct Target {
+  std::string host;
+  std::string path;
+};
+Target TargetOf(MHD_Connection* connection, absl::string_view target) {
+  constexpr absl::string_view kScheme = "http://";
+  if (!absl::StartsWithIgnoreCase(target, kScheme)) {
+    return {Header(connection, MHD_HTTP_HEADER_HOST), std::string(target)};
+  }
+  target.remove_prefix(kScheme.size());
+  const size_t end = std::min(target.find('/'), target.size());
+  const absl::string_view path = target.substr(end);
+  return {std::string(target.substr(0, end)),
+          path.empty() ? "/" : std::string(path)};
+}
+
 HttpAnswer NoSuchPage(const std::map<std::string, HttpPage>& pages) {
   std::string body = "there is no such page; there are:\n";
   for (const auto& [known, unused] : pages) {
@@ -81,15 +100,16 @@ HttpAnswer NoSuchPage(const std::map<std::string, HttpPage>& pages) {
 }
 
 HttpAnswer AnswerTo(const HttpPort& port, MHD_Connection* connection,
-                    const std::string& path, const std::string& method) {
+                    const std::string& asked, const std::string& method) {
   const HttpAccess& access = port.access();
+  const auto [host, path] = TargetOf(connection, asked);
   const bool reads =
       method == MHD_HTTP_METHOD_GET || method == MHD_HTTP_METHOD_HEAD;
   if (!reads && (method != MHD_HTTP_METHOD_POST || access.actions.empty())) {
     return {.code = MHD_HTTP_METHOD_NOT_ALLOWED,
             .body = "expected GET or HEAD\n"};
   }
-  if (!IsOurs(port, Header(connection, MHD_HTTP_HEADER_HOST))) {
+  if (!IsOurs(port, host)) {
     return {.code = MHD_HTTP_MISDIRECTED_REQUEST,
             .body = absl::StrCat("expected a Host of this port: ",
                                  absl::StrJoin(access.hosts, " or "), "\n")};

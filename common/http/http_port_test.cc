@@ -83,6 +83,12 @@ TEST_F(HttpPortTest, AnswersAPageWithItsArguments) {
   EXPECT_THAT(Ask("GET /twice"), HasSubstr("Content-Length: 0\r\n"));
 }
 
+TEST_F(HttpPortTest, AnAddressMayNameTheHost) {
+  EXPECT_THAT(Ask("GET http://x:80/twice?word=a"), HasSubstr("\r\n\r\naa"));
+  EXPECT_THAT(Ask("GET HTTP://x/twice"), StartsWith("HTTP/1.1 200"));
+  EXPECT_THAT(Ask("GET http://x"), StartsWith("HTTP/1.1 404"));
+}
+
 TEST_F(HttpPortTest, HeadHasNoBody) {
   const std::string answer = Ask("HEAD /twice?word=body");
   EXPECT_THAT(answer, StartsWith("HTTP/1.1 200"));
@@ -202,6 +208,9 @@ TEST_F(GuardedPortTest, AnotherNameForThisMachineIsRefused) {
     EXPECT_EQ(Ask("GET /", host, "secret"), "421") << host;
   }
   EXPECT_EQ(acted_, 0);
+  EXPECT_EQ(Ask("POST http://elsewhere.example/api/act", "localhost", "secret"),
+            "421");
+  EXPECT_EQ(Ask("GET http://localhost", "localhost", ""), "200");
   for (const char* host : {"localhost:9000", "[::1]:80", "[::1]"}) {
     EXPECT_EQ(Ask("GET /", host, ""), "200") << host;
   }
