@@ -41,7 +41,10 @@ absl::Status CoordinatorWatch::Check(const grpc::Status& result) {
   // every call until then fails at once. A new channel tries at once, so that a
   // coordinator that is back is seen by the next call.
   if (!status.ok()) Connect();
-  return status;
+  if (!absl::IsDeadlineExceeded(status)) return status;
+  return absl::DeadlineExceededError(absl::StrCat(
+      "the coordinator at ", address_.host_port, " has not answered within ",
+      absl::FormatDuration(patience_), ": it is paused, hangs, or is cut off"));
 }
 
 absl::StatusOr<proto::JobStatus> CoordinatorWatch::GetStatus() {

@@ -1,12 +1,14 @@
 #include "cli/launch/coordinator_watch.h"
 
 #include <grpcpp/grpcpp.h>
+#include <unistd.h>
 
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/rpc/channel_options.h"
+#include "common/rpc/listening_sockets.h"
 #include "gtest/gtest.h"
 
 namespace sluice {
@@ -89,6 +91,21 @@ TEST(CoordinatorWatchTest, ACoordinatorThatComesBackIsFoundByTheNextCall) {
   EXPECT_FALSE(watch.ReportDeath({}).ok()) << "not served here";
   EXPECT_TRUE(watch.GetStatus().ok());
   server->Shutdown();
+}
+
+TEST(CoordinatorWatchTest, WhoDoesNotAnswerInTimeIsNamed) {
+  // Connections are made, and nobody answers them.
+  const auto silent = OpenListeningSockets("127.0.0.1:0");
+  ASSERT_TRUE(silent.ok()) << silent.status();
+  const std::string address =
+      absl::StrCat("127.0.0.1:", PortOfSocket(silent->front()));
+  CoordinatorWatch watch({address, ""}, nullptr, absl::Milliseconds(100));
+  EXPECT_EQ(watch.GetStatus().status(),
+            absl::DeadlineExceededError(absl::StrCat(
+                "the coordinator at ", address,
+                " has not answered within 100ms: it is paused, hangs, or is "
+                "cut off")));
+  close(silent->front());
 }
 
 TEST(CoordinatorWatchTest, EachRequestToTheRunNamesIt) {
