@@ -15,10 +15,11 @@
 namespace sluice {
 namespace {
 
-// "runs/a-1/" -> "a-1".
+// "runs/a-1/" -> "a-1"; also of ".".
 std::string NameOf(const std::string& folder) {
+  std::error_code error;
   const std::filesystem::path path =
-      std::filesystem::path(folder).lexically_normal();
+      std::filesystem::absolute(folder, error).lexically_normal();
   return path.has_filename() ? path.filename().string()
                              : path.parent_path().filename().string();
 }

@@ -1,5 +1,6 @@
 #include "cli/plot/plot_runs.h"
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,13 @@ TEST(RunLabelsTest, AreTheFoldersNamesUnlessTwoAreAlike) {
             "two runs are called 'a'");
   EXPECT_EQ(LabelsOf({"a", "b"}, {"c"}).status().message(),
             "1 labels for 2 runs");
+}
+
+TEST(RunLabelsTest, TheFolderThatOneIsInHasAName) {
+  const std::string here = std::filesystem::current_path().filename().string();
+  for (const char* folder : {".", "./", "x/.."}) {
+    EXPECT_EQ(LabelsOf({folder}, {})->front(), here) << folder;
+  }
 }
 
 }  // namespace
