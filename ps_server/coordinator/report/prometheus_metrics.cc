@@ -150,10 +150,8 @@ void AddTraining(const proto::JobStatus& status, PrometheusText* metrics) {
     metrics->Gauge("checkpoint_version", "Of the newest whole checkpoint",
                    static_cast<double>(status.checkpoint().newest_version()));
   }
-  if (status.has_recovery()) {
-    metrics->Counter("updates_lost_total", "Updates rolled back by recoveries",
-                     static_cast<double>(status.recovery().updates_lost()));
-  }
+  metrics->Counter("updates_lost_total", "Updates rolled back by recoveries",
+                   static_cast<double>(status.recovery().updates_lost()));
   if (status.has_certificate_expires_s()) {
     metrics->Gauge("certificate_expires_seconds",
                    "Seconds until the first certificate expires",

@@ -56,6 +56,11 @@ TEST(PrometheusMetricsTest, NamesCountersByOneRule) {
   EXPECT_THAT(lines, Contains("sluice_version 7"));
 }
 
+TEST(PrometheusMetricsTest, BeforeTheFirstRecoveryNoUpdateIsLost) {
+  EXPECT_THAT(PrometheusMetrics(proto::JobStatus()),
+              HasSubstr("\nsluice_updates_lost_total 0\n"));
+}
+
 TEST(PrometheusMetricsTest, HasOneFamilyOfAName) {
   const std::string text = PrometheusMetrics(StatusOf(3));
   const std::string type = "# TYPE sluice_worker_compute_seconds_total";
