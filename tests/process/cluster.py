@@ -43,7 +43,8 @@ class Training:
         found = {}
         for entry in pathlib.Path("/proc").iterdir():
             try:
-                words = (entry / "cmdline").read_bytes().decode().split("\0")
+                words = os.fsdecode(
+                    (entry / "cmdline").read_bytes()).split("\0")
             except (OSError, NotADirectoryError):
                 continue
             if f"--job={self.dir}/job.textproto" not in words:

@@ -3,8 +3,10 @@
 
 import io
 import subprocess
+import sys
 import unittest
 
+import cluster
 import faulty_disk
 import harness
 
@@ -36,6 +38,16 @@ class HarnessTest(unittest.TestCase):
             for name in ("asan", "tsan"):
                 self.assertEqual(f"__{name}_init".encode() in code,
                                  name == harness.SANITIZER, (daemon, name))
+
+    def test_a_process_with_an_argument_that_is_no_utf8_hides_no_daemon(self):
+        job = harness.write_job(harness.LINEAR_JOB)
+        with subprocess.Popen([sys.executable, "-c", "input()", b"\xff"],
+                              stdin=subprocess.PIPE) as other, \
+                cluster.Training(job, *harness.sets(
+                    ["stop.epochs=100000"])) as run:
+            harness.wait_until(lambda: "ps_server-0" in run.pids(),
+                               "the lead", run.process)
+            other.communicate(b"\n", harness.TIMEOUT_S)
 
     def test_a_disk_fails_hides_and_stalls_as_it_is_told(self):
         folder = harness.scratch()
