@@ -6,10 +6,12 @@
 #include "common/command_line.h"
 #include "common/exit_codes.h"
 #include "common/process_setup.h"
+#include "common/rpc/grpc_log.h"
 #include "common/version.h"
 
 int main(int argc, char** argv) {
   sluice::SetUpProcess();
+  sluice::PrintGrpcErrors();
   CLI::App app{"Sluice trains one model on many machines.", "sluice"};
   app.set_version_flag("--version", std::string("sluice ") + sluice::kVersion);
   app.require_subcommand(1);

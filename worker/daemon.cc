@@ -8,8 +8,8 @@
 #include "absl/time/time.h"
 #include "common/exit_codes.h"
 #include "common/process_name.h"
+#include "common/rpc/grpc_log.h"
 #include "common/status_macros.h"
-#include "common/tls/handshake_log.h"
 #include "spdlog/spdlog.h"
 #include "worker/model/make_device.h"
 

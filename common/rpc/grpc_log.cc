@@ -1,8 +1,9 @@
-#include "common/tls/handshake_log.h"
+#include "common/rpc/grpc_log.h"
 
 #include <grpc/support/log.h>
 
 #include <atomic>
+#include <iostream>
 #include <string>
 
 #include "absl/strings/match.h"
@@ -40,10 +41,19 @@ void LogOne(gpr_log_func_args* args) {
                std::string(message), failed);
 }
 
+void PrintOne(gpr_log_func_args* args) {
+  const absl::string_view message = args->message;
+  if (absl::StartsWith(message, kNoSuchName)) return;
+  if (absl::StartsWith(message, kFailed)) return;
+  std::cerr << "gRPC: " << message << std::endl;
+}
+
 }  // namespace
 
 // gRPC calls it for messages of its own least severity and above: errors.
 void LogGrpcErrors() { gpr_set_log_function(LogOne); }
+
+void PrintGrpcErrors() { gpr_set_log_function(PrintOne); }
 
 int64_t HandshakesFailed() { return failed_total; }
 

@@ -1,5 +1,5 @@
-#ifndef SLUICE_COMMON_TLS_HANDSHAKE_LOG_H_
-#define SLUICE_COMMON_TLS_HANDSHAKE_LOG_H_
+#ifndef SLUICE_COMMON_RPC_GRPC_LOG_H_
+#define SLUICE_COMMON_RPC_GRPC_LOG_H_
 
 #include <cstdint>
 
@@ -13,9 +13,13 @@ namespace sluice {
 // begins, before it uses gRPC.
 void LogGrpcErrors();
 
-// Handshakes that have failed since the process started.
+// The same for a tool: it has no log, so they go to stderr. A handshake that
+// failed is left out, since the call that it was for says so.
+void PrintGrpcErrors();
+
+// Handshakes that have failed since LogGrpcErrors was called.
 int64_t HandshakesFailed();
 
 }  // namespace sluice
 
-#endif  // SLUICE_COMMON_TLS_HANDSHAKE_LOG_H_
+#endif  // SLUICE_COMMON_RPC_GRPC_LOG_H_

@@ -1,4 +1,4 @@
-#include "common/tls/handshake_log.h"
+#include "common/rpc/grpc_log.h"
 
 #include <grpc/support/log.h>
 
@@ -28,7 +28,7 @@ std::string LoggedOf(const char* message) {
   return text.str();
 }
 
-TEST(HandshakeLogTest, HandshakesThatFailAreCountedAndSomeAreEvents) {
+TEST(GrpcLogTest, HandshakesThatFailAreCountedAndSomeAreEvents) {
   const char failed[] =
       "Handshake failed with fatal error SSL_ERROR_SSL: "
       "error:0A000086:SSL routines::certificate verify failed.";
@@ -43,13 +43,25 @@ TEST(HandshakeLogTest, HandshakesThatFailAreCountedAndSomeAreEvents) {
   EXPECT_EQ(HandshakesFailed(), 101);
 }
 
-TEST(HandshakeLogTest, AnAddressThatTheCertificateDoesNotNameIsNoEvent) {
+TEST(GrpcLogTest, AnAddressThatTheCertificateDoesNotNameIsNoEvent) {
   EXPECT_EQ(LoggedOf("No match found for server name: 127.0.0.1."), "");
 }
 
-TEST(HandshakeLogTest, AnyOtherErrorIsKept) {
+TEST(GrpcLogTest, AnyOtherErrorIsKept) {
   EXPECT_EQ(LoggedOf("out of luck"),
             "error event=grpc_error error=\"out of luck\"\n");
+}
+
+TEST(GrpcLogTest, AToolPrintsWhatItsCallsDoNotSay) {
+  PrintGrpcErrors();
+  gpr_set_log_verbosity(GPR_LOG_SEVERITY_ERROR);
+  testing::internal::CaptureStderr();
+  for (const char* message :
+       {"Handshake failed with fatal error SSL_ERROR_SSL: ...", "out of luck",
+        "No match found for server name: 127.0.0.1."}) {
+    gpr_log(GPR_ERROR, "%s", message);
+  }
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "gRPC: out of luck\n");
 }
 
 }  // namespace
