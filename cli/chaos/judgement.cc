@@ -6,7 +6,8 @@
 //   rollback    a generation went back behind the newest whole checkpoint
 //   accuracy    it learned less than the same job undisturbed
 //   bits        under SYNC: an update was made of other gradients, or of the
-//               same in another order
+//               same in another order. Not judged where one of the runs left
+//               out mini-batches that the other one did not, as it may (SHRINK)
 #include "cli/chaos/judgement.h"
 
 #include <algorithm>
@@ -175,7 +176,9 @@ std::vector<Judgement> Judge(const ChaosOutcome& outcome) {
   findings.push_back(JudgeRollback(outcome));
   if (!outcome.failure.empty()) return findings;
   findings.push_back(JudgeQuality(outcome));
-  if (outcome.same_bits) findings.push_back(JudgeBits(outcome));
+  const bool same_batches = outcome.disturbed.counters.batches_left_out ==
+                            outcome.undisturbed.counters.batches_left_out;
+  if (outcome.same_bits && same_batches) findings.push_back(JudgeBits(outcome));
   return findings;
 }
 

@@ -8,6 +8,7 @@ namespace sluice {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // A run under SYNC that kept everything.
 ChaosOutcome Good() {
@@ -134,6 +135,16 @@ TEST(JudgementTest, OtherBitsAreBrokenWhereTheyArePromised) {
   outcome.same_bits = true;
   outcome.disturbed.weights_sha256.clear();
   outcome.undisturbed.weights_sha256.clear();
+  OnlyBroken(outcome, "bits");
+}
+
+TEST(JudgementTest, OfRunsThatLeftOutOtherMiniBatchesTheBitsAreNotJudged) {
+  ChaosOutcome outcome = Good();
+  outcome.disturbed.weights_sha256 = "def";
+  outcome.disturbed.counters.batches_left_out = 3;
+  EXPECT_TRUE(AllHold(Judge(outcome)));
+  EXPECT_THAT(DescribeChaos(outcome), Not(HasSubstr("bits")));
+  outcome.undisturbed.counters.batches_left_out = 3;
   OnlyBroken(outcome, "bits");
 }
 
