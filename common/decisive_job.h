@@ -13,11 +13,11 @@ namespace sluice {
 proto::Job DecisiveJob(const proto::Job& job);
 
 // The job without the fields that may change from one generation of a run to
-// the next, because they change no bit of the updates that both make: those
-// that DecisiveJob leaves out, and name, stop, limits, the number of shards
-// and, unless data is STATIC, the number of workers. REQUIRES: defaults are
-// filled in.
-proto::Job LastingJob(const proto::Job& job);
+// the next, whose job is `other`, because they change no bit of the updates
+// that both make: those that DecisiveJob leaves out, and name, stop, limits,
+// the number of shards and, unless the data of both is STATIC, the number of
+// workers. REQUIRES: defaults are filled in.
+proto::Job LastingJob(const proto::Job& job, const proto::Job& other);
 
 }  // namespace sluice
 

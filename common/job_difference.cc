@@ -71,9 +71,10 @@ class FirstDifference final : public MessageDifferencer::Reporter {
   std::string text_;
 };
 
-// Compares `part` of both jobs.
+// Compares `part` of each job, which may depend on what the other one has.
 std::string Describe(const std::string& here, const std::string& there,
-                     proto::Job (*part)(const proto::Job&)) {
+                     proto::Job (*part)(const proto::Job& job,
+                                        const proto::Job& other)) {
   const absl::StatusOr<proto::Job> a = ParseJobText(here, "the job here");
   if (!a.ok()) return std::string(a.status().message());
   const absl::StatusOr<proto::Job> b = ParseJobText(there, "the job there");
@@ -81,7 +82,7 @@ std::string Describe(const std::string& here, const std::string& there,
   FirstDifference first;
   MessageDifferencer differencer;
   differencer.ReportDifferencesTo(&first);
-  differencer.Compare(part(*a), part(*b));
+  differencer.Compare(part(*a, *b), part(*b, *a));
   return first.text();
 }
 
@@ -89,7 +90,9 @@ std::string Describe(const std::string& here, const std::string& there,
 
 std::string DescribeDifference(const std::string& here,
                                const std::string& there) {
-  return Describe(here, there, DecisiveJob);
+  return Describe(here, there, [](const proto::Job& job, const proto::Job&) {
+    return DecisiveJob(job);
+  });
 }
 
 std::string DescribeDifferenceToResume(const std::string& here,

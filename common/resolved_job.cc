@@ -214,7 +214,7 @@ proto::Job DecisiveJob(const proto::Job& job) {
   return decisive;
 }
 
-proto::Job LastingJob(const proto::Job& job) {
+proto::Job LastingJob(const proto::Job& job, const proto::Job& other) {
   proto::Job lasting = DecisiveJob(job);
   lasting.clear_name();
   lasting.clear_stop();
@@ -222,7 +222,8 @@ proto::Job LastingJob(const proto::Job& job) {
   lasting.mutable_worker()->clear_group();
   lasting.mutable_cluster()->clear_shards();
   lasting.mutable_cluster()->clear_max_workers();
-  if (job.data().sharding() != proto::Data::STATIC) {
+  if (job.data().sharding() != proto::Data::STATIC ||
+      other.data().sharding() != proto::Data::STATIC) {
     lasting.mutable_cluster()->clear_workers();
   }
   // A policy that does not use the field still gets its default from the number

@@ -242,6 +242,23 @@ TEST(ResolvedJobTest, ADifferenceIsToldWithItsPathAndBothValues) {
               HasSubstr("the job there:1:"));
 }
 
+TEST(ResolvedJobTest, OfAnotherShardingTheNumberOfWorkersIsNoDifference) {
+  const auto difference = [](const std::vector<std::string>& here,
+                             const std::vector<std::string>& there) {
+    return DescribeDifferenceToResume(FormatJob(Resolve(here).job),
+                                      FormatJob(Resolve(there).job));
+  };
+  const std::string fixed = "data.sharding=STATIC";
+  EXPECT_EQ(difference({fixed}, {}),
+            "data.sharding: STATIC here, DYNAMIC there");
+  EXPECT_EQ(difference({}, {fixed}),
+            "data.sharding: DYNAMIC here, STATIC there");
+  const std::string more = "cluster.workers=5";
+  EXPECT_EQ(difference({}, {more}), "");
+  EXPECT_EQ(difference({fixed}, {fixed, more}),
+            "cluster.workers: 4 here, 5 there");
+}
+
 TEST(ResolvedJobTest, ARunThatGoesOnKeepsWhatWouldFollowFromItsWorkers) {
   // The file does not set SYNC's gradients per update; the run had four
   // workers.
