@@ -1,3 +1,5 @@
+#include <grpc/support/log.h>
+
 #include <CLI/CLI.hpp>
 #include <iostream>
 #include <string>
@@ -9,9 +11,18 @@
 #include "common/rpc/grpc_log.h"
 #include "common/version.h"
 
+namespace {
+
+void PrintGrpcError(gpr_log_func_args* args) {
+  if (sluice::IsOfHandshake(args->message)) return;
+  std::cerr << "gRPC: " << args->message << std::endl;
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
   sluice::SetUpProcess();
-  sluice::PrintGrpcErrors();
+  gpr_set_log_function(PrintGrpcError);
   CLI::App app{"Sluice trains one model on many machines.", "sluice"};
   app.set_version_flag("--version", std::string("sluice ") + sluice::kVersion);
   app.require_subcommand(1);

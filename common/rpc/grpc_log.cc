@@ -3,11 +3,9 @@
 #include <grpc/support/log.h>
 
 #include <atomic>
-#include <iostream>
 #include <string>
 
 #include "absl/strings/match.h"
-#include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "common/clock.h"
 #include "common/log_pace.h"
@@ -41,19 +39,15 @@ void LogOne(gpr_log_func_args* args) {
                std::string(message), failed);
 }
 
-void PrintOne(gpr_log_func_args* args) {
-  const absl::string_view message = args->message;
-  if (absl::StartsWith(message, kNoSuchName)) return;
-  if (absl::StartsWith(message, kFailed)) return;
-  std::cerr << "gRPC: " << message << std::endl;
-}
-
 }  // namespace
 
 // gRPC calls it for messages of its own least severity and above: errors.
 void LogGrpcErrors() { gpr_set_log_function(LogOne); }
 
-void PrintGrpcErrors() { gpr_set_log_function(PrintOne); }
+bool IsOfHandshake(absl::string_view message) {
+  return absl::StartsWith(message, kNoSuchName) ||
+         absl::StartsWith(message, kFailed);
+}
 
 int64_t HandshakesFailed() { return failed_total; }
 

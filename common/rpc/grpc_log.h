@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "absl/strings/string_view.h"
+
 namespace sluice {
 
 // From now on what gRPC logs as an error is a line of this process's log:
@@ -13,9 +15,9 @@ namespace sluice {
 // begins, before it uses gRPC.
 void LogGrpcErrors();
 
-// The same for a tool: it has no log, so they go to stderr. A handshake that
-// failed is left out, since the call that it was for says so.
-void PrintGrpcErrors();
+// Whether gRPC logs `message` of a handshake. The call that it was for says how
+// that ended, so a tool, which has no log, leaves it out.
+bool IsOfHandshake(absl::string_view message);
 
 // Handshakes that have failed since LogGrpcErrors was called.
 int64_t HandshakesFailed();
