@@ -130,8 +130,12 @@ class ChaosTest(unittest.TestCase):
                          report["undisturbed"]["weights_sha256"])
 
     def test_what_does_not_hold_is_said(self):
+        epochs = "--set=stop.epochs=4"
+        run = harness.train(harness.write_job(JOB), *SETS, epochs)
+        other = {**run.summary, "test_loss": run.summary["test_loss"] + 1}
+        (run.dir / "summary.json").write_text(json.dumps(other))
         _, result = chaos("--no-servers", "--kills=1", "--stops=0", "--cuts=0",
-                          "--tolerance=-1", "--set=stop.epochs=4")
+                          "--undisturbed", run.dir, epochs)
         self.assertEqual(result.returncode, 1, result.stderr)
         self.assertRegex(result.stdout, r"(?m)^BROKEN +test loss ")
         self.assertRegex(result.stdout, r"(?m)^holds +ledger ")
