@@ -44,28 +44,23 @@ bool IsLocalSocket(const std::string& address) {
 // destroyed.
 class HelloLimit {
  public:
-  explicit HelloLimit(grpc::ServerContext* call)
-      : call_(std::make_shared<Call>(call)) {
-    alarm_.Set(FromNow(kHelloWithin), [call = call_](bool over) {
-      absl::MutexLock lock(&call->mu);
-      if (over && call->context != nullptr) call->context->TryCancel();
+  explicit HelloLimit(grpc::ServerContext* call) {
+    alarm_.Set(FromNow(kHelloWithin), [this, call](bool over) {
+      if (over) call->TryCancel();
+      absl::MutexLock lock(&mu_);
+      ended_ = true;
     });
   }
+  // gRPC ends every alarm, also one that is cancelled.
   ~HelloLimit() {
-    {
-      absl::MutexLock lock(&call_->mu);
-      call_->context = nullptr;
-    }
     alarm_.Cancel();
+    absl::MutexLock lock(&mu_);
+    mu_.Await(absl::Condition(&ended_));
   }
 
  private:
-  struct Call {
-    explicit Call(grpc::ServerContext* context) : context(context) {}
-    absl::Mutex mu;  // Acquired before gRPC's own locks.
-    grpc::ServerContext* context ABSL_GUARDED_BY(mu);
-  };
-  const std::shared_ptr<Call> call_;  // The alarm's, too.
+  absl::Mutex mu_;  // Leaf lock: nothing else is acquired under it.
+  bool ended_ ABSL_GUARDED_BY(mu_) = false;
   grpc::Alarm alarm_;
 };
 
