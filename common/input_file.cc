@@ -19,7 +19,6 @@ InputFile::InputFile(InputFile&& other)
     : path_(std::move(other.path_)),
       files_(other.files_),
       fd_(std::exchange(other.fd_, -1)),
-      size_(other.size_),
       identity_(other.identity_) {}
 
 InputFile::~InputFile() {
@@ -38,7 +37,6 @@ absl::StatusOr<InputFile> InputFile::Open(const std::string& path,
   if (!S_ISREG(stat.st_mode)) {
     return absl::InvalidArgumentError(absl::StrCat(path, ": is no file"));
   }
-  file.size_ = stat.st_size;
   file.identity_ = {
       .device = stat.st_dev,
       .inode = stat.st_ino,

@@ -26,7 +26,8 @@ class InputFile {
   ~InputFile();
 
   const std::string& path() const { return path_; }
-  int64_t size() const { return size_; }  // In bytes, when it was opened.
+  // In bytes, when it was opened.
+  int64_t size() const { return identity_.size; }
 
   // What tells it from another file in its place, and from itself before it was
   // written to.
@@ -48,7 +49,6 @@ class InputFile {
   std::string path_;
   FileOperations* files_;
   int fd_ = -1;
-  int64_t size_ = 0;
   Identity identity_;
 };
 
