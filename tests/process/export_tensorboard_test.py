@@ -77,7 +77,8 @@ class ExportTensorboardTest(unittest.TestCase):
         scalars = scalars_of(folder / FILE)
         for name in "loss", "learning_rate", "samples_per_second":
             self.assertEqual(scalars[name], [
-                (line["version"], as_float(line[name])) for line in lines])
+                (line["version"], as_float(line[name]))
+                for line in lines if line[name] is not None])
         self.assertEqual(
             scalars["gradients/applied"],
             [(line["version"], line["gradients"]["applied"])
