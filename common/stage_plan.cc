@@ -284,6 +284,8 @@ ResolvedJob JobOfStage(const ResolvedJob& job, int stage) {
   part.model.layers.assign(layers.begin() + own.begin,
                            layers.begin() + own.end);
   part.model.input_shape = part.model.layers[0].input_shape;
+  part.model.tied_output =
+      HaveTiedOutput({layers.begin() + own.begin, layers.end()});
   for (TensorSpec& tensor : part.model.tensors) {
     tensor.offset -= own.parameters.begin;
   }

@@ -1,5 +1,6 @@
 #include "common/layers/model_plan.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -31,6 +32,12 @@ ModelPlan PlanExternal(const proto::ExternalModel& external) {
 }
 
 }  // namespace
+
+bool HaveTiedOutput(const std::vector<LayerPlan>& layers) {
+  return std::ranges::any_of(layers, [](const LayerPlan& layer) {
+    return layer.layer.has_tied_output() || HaveTiedOutput(layer.body);
+  });
+}
 
 absl::StatusOr<ModelPlan> PlanModel(const proto::Model& model,
                                     const std::vector<int64_t>& input_shape) {

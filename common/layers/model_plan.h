@@ -42,9 +42,13 @@ struct ModelPlan {
   std::vector<TensorSpec> tensors;
   int64_t vocabulary = 0;  // Of the embedding; 0 without one.
   // Whether a tied_output has its part in the gradient of the embedding's
-  // tokens, which it writes first.
+  // tokens, which it writes first. Of a stage: whether it, or one behind it,
+  // has that layer.
   bool tied_output = false;
 };
+
+// Whether one of the layers, or of those that lie in them, is a tied_output.
+bool HaveTiedOutput(const std::vector<LayerPlan>& layers);
 
 // Works out the shapes of `model`, with or without defaults filled in, on
 // inputs of `input_shape`. kInvalidArgument names the layer, what it expected

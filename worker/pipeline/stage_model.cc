@@ -66,12 +66,11 @@ absl::Status StageModel::Prepare(const ResolvedJob& job, int max_samples) {
       SizeOf(layers.back().output_shape) * device_->activation_bytes();
   SLUICE_ASSIGN_OR_RETURN(statistics_,
                           device_->PrepareVector(job.layout.statistics()));
-  if (job.model.tied_output) {
-    // The embedding is the model's first layer, and its tokens come first.
-    tokens_bytes_ =
-        job.model.tensors[0].size * static_cast<int64_t>(sizeof(float));
-  }
-  if (tokens_bytes_ > 0 && before_.there()) {
+  // The embedding is the model's first layer, and its tokens come first.
+  tokens_bytes_ =
+      job.model.tensors[0].size * static_cast<int64_t>(sizeof(float));
+  tokens_go_on_ = job.model.tied_output && !HaveTiedOutput(layers);
+  if (job.model.tied_output && before_.there()) {
     SLUICE_ASSIGN_OR_RETURN(tokens_, device_->Allocate(tokens_bytes_));
     SLUICE_ASSIGN_OR_RETURN(tokens_gradient_, device_->Allocate(tokens_bytes_));
   }
@@ -134,28 +133,26 @@ void StageModel::BeginTask() { begun_ = returned_ = 0; }
 
 absl::Status StageModel::ShareTokens(absl::Span<const float> weights,
                                      const CancelToken& cancel) {
-  if (tokens_bytes_ == 0) return absl::OkStatus();
   const void* tokens = weights.data();
-  if (before_.there()) {
+  if (tokens_ != nullptr) {
     tokens = tokens_->data();
     SLUICE_RETURN_IF_ERROR(
         before_.Receive(kTokens, tokens_->data(), tokens_bytes_, cancel));
   }
-  if (!behind_.there()) return absl::OkStatus();
+  if (!tokens_go_on_) return absl::OkStatus();
   return behind_.Send(kTokens, tokens, tokens_bytes_);
 }
 
 absl::Status StageModel::ReturnTokens(GradientSink& gradient,
                                       const CancelToken& cancel) {
-  if (tokens_bytes_ == 0) return absl::OkStatus();
-  void* const here = !before_.there()
+  void* const here = tokens_gradient_ == nullptr
                          ? static_cast<void*>(gradient.values().data())
                          : tokens_gradient_->data();
-  if (behind_.there()) {
+  if (tokens_go_on_) {
     SLUICE_RETURN_IF_ERROR(
         behind_.Receive(kTokens, here, tokens_bytes_, cancel));
   }
-  if (!before_.there()) return absl::OkStatus();
+  if (tokens_gradient_ == nullptr) return absl::OkStatus();
   return before_.Send(kTokens, here, tokens_bytes_);
 }
 

@@ -31,7 +31,8 @@ namespace sluice {
 //
 // Memory: passes_at_once() times the activations of one pass; with running
 // statistics as many copies of the weights' vector.
-// With a tied output the embedding's tokens twice in each stage but the first.
+// With a tied output the embedding's tokens twice in each stage behind the
+// first, up to the one that has the output.
 //
 // Numerics: the bits of the unsplit model at the same micro_batch, since every
 // layer computes the same numbers from the same numbers.
@@ -90,11 +91,11 @@ class StageModel final : public DeviceModel {
                                     const CancelToken& cancel,
                                     TaskProgress* progress, PassMemory* memory);
   // At a mini-batch's begin: the tokens that a tied output shares, from the
-  // first stage, at the begin of its weights, to the last.
+  // first stage, at the begin of its weights, to the one with that output.
   absl::Status ShareTokens(absl::Span<const float> weights,
                            const CancelToken& cancel);
-  // Of each pass: the tied output's part of their gradient, from the last stage
-  // to the first, where it becomes the begin of `gradient`.
+  // Of each pass: the tied output's part of their gradient, from its stage to
+  // the first, where it becomes the begin of `gradient`.
   absl::Status ReturnTokens(GradientSink& gradient, const CancelToken& cancel);
   // The gradient at the pass's output, from the loss or the neighbour.
   absl::StatusOr<const void*> Return(const Batch& batch,
@@ -110,10 +111,11 @@ class StageModel final : public DeviceModel {
   std::vector<std::unique_ptr<PassMemory>>
       memories_;  // passes_at_once() of them.
   std::unique_ptr<kernels::VectorOp> statistics_;
-  int64_t tokens_bytes_ =
-      0;  // Those that a tied output shares; 0: there is none.
-  // Of all stages but the first, which has them in its vectors.
+  int64_t tokens_bytes_ = 0;  // Those that a tied output shares.
+  // Of the stages behind the first, which has them in its vectors, up to the
+  // one with the tied output.
   std::unique_ptr<kernels::Buffer> tokens_, tokens_gradient_;
+  bool tokens_go_on_ = false;  // The tied output is in a stage behind.
 
   // Passes of the task: begun, and of these come back.
   int64_t begun_ = 0;

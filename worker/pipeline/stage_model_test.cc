@@ -239,6 +239,28 @@ TEST(StageModelTest, ATiedOutputUsesTheFirstStagesTokens) {
   }
 }
 
+// Stages behind that of the tied output know nothing of the tokens. It may lie
+// in a residual where there are as many tokens as features.
+TEST(StageModelTest, ATiedOutputMayBeInAnyStage) {
+  for (const char* tied : {"layer { tied_output {} }",
+                           "layer { residual { layer { tied_output {} } } }"}) {
+    const ResolvedJob job = MakeJob(absl::StrCat(R"(
+          layer { embedding { vocabulary: 6 features: 6 } }
+          layer { name: "a" dense { units: 6 } })",
+                                                 tied, R"(
+          layer { name: "norm" layer_norm {} }
+          layer { name: "b" dense { units: 6 } })"),
+                                    {5});
+    const Work work = MakeWork(job, {{4, 4, 2}, {3, 3}});
+    const Computed whole = Unsplit(job, work, 0.5f, 0.3);
+    for (const std::vector<std::string>& cuts :
+         std::vector<std::vector<std::string>>{
+             {"norm"}, {"norm", "b"}, {"a", "norm"}, {"a", "norm", "b"}}) {
+      ExpectSameBits(Split(job, cuts, work, 0.5f, 0.3), whole);
+    }
+  }
+}
+
 TEST(StageModelTest, ATransformersStagesHaveItsBits) {
   const ResolvedJob job = MakeJob(R"(
     layer { embedding { vocabulary: 11 features: 6 } }
