@@ -212,6 +212,8 @@ INSTANTIATE_TEST_SUITE_P(
              "sync.k: must be 1 to 4 (cluster.workers) under K_ASYNC, is 0"},
         Case{"sync { policy: K_BATCH_SYNC k: 0 }",
              "sync.k: must be 1 to 65536 under K_BATCH_SYNC, is 0"},
+        Case{"sync { policy: SYNC k: -7 }",
+             "sync.k: must be 1 to 65536, is -7"},
         Case{"sync { policy: SYNC gradients_per_update: 0 }",
              "sync.gradients_per_update: must be 1 to 65536, is 0"},
         Case{"sync { policy: SYNC k_schedule {} }",

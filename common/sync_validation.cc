@@ -70,6 +70,7 @@ void CheckK(const proto::Job& job, Checker* check) {
     check->Between("sync.k", sync.k(), 1, most.k, most.why);
     return CheckKSchedule(job, most, check);
   }
+  check->Between("sync.k", sync.k(), 1, 65536);  // It has no effect.
   check->Require(
       !sync.has_k_schedule(), "sync.k_schedule",
       absl::StrCat("must not be set under ", proto::Policy_Name(sync.policy()),

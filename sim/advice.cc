@@ -101,6 +101,7 @@ absl::StatusOr<ResolvedJob> Advisor::JobOf(const AdviceEntrant& entrant,
 
 // Adds an entrant for every valid choice and rate.
 absl::Status Advisor::Enter(const ResolvedJob& job, Advice* advice) {
+  SLUICE_RETURN_IF_ERROR(CheckKs(job.job, question_.range));
   for (Choice& choice : ChoicesFor(job.job, question_.range)) {
     std::vector<AdviceEntrant> entrants;
     absl::Status refused;

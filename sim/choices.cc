@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/resolved_job.h"
 
 namespace sluice {
@@ -36,6 +37,23 @@ bool Contains(const std::vector<T>& all, T one) {
   return std::find(all.begin(), all.end(), one) != all.end();
 }
 
+// The Ks with which a policy is no other one.
+struct KBounds {
+  int least = 0;
+  int most = 0;
+};
+
+KBounds KBoundsOf(proto::Policy policy, int workers) {
+  // With K = 1 K_ASYNC and K_BATCH_ASYNC are ASYNC, and K_BATCH_SYNC is K_SYNC.
+  // With K = P both K_SYNC and K_ASYNC are SYNC.
+  return {policy == proto::K_SYNC ? 1 : 2,
+          IsBatch(policy) ? 65536 : workers - 1};
+}
+
+bool Wanted(const ChoiceRange& range, proto::Policy policy) {
+  return range.policies.empty() || Contains(range.policies, policy);
+}
+
 // The Ks of a policy that are worth trying.
 std::vector<int> KsOf(proto::Policy policy, int workers,
                       const ChoiceRange& range) {
@@ -45,12 +63,8 @@ std::vector<int> KsOf(proto::Policy policy, int workers,
               IsBatch(policy) ? workers : 3 * workers / 4};
   }
   std::vector<int> ks;
+  const auto [least, most] = KBoundsOf(policy, workers);
   for (const int k : wanted) {
-    // With K = P both K_SYNC and K_ASYNC are SYNC.
-    const int most = IsBatch(policy) ? 65536 : workers - 1;
-    // With K = 1 K_ASYNC and K_BATCH_ASYNC are ASYNC, and K_BATCH_SYNC is
-    // K_SYNC.
-    const int least = policy == proto::K_SYNC ? 1 : 2;
     if (k >= least && k <= most && !Contains(ks, k)) ks.push_back(k);
   }
   return ks;
@@ -126,15 +140,12 @@ std::vector<Choice> ChoicesFor(const proto::Job& job,
     }
     choices.push_back({NameOf(with.sync()), sync});
   };
-  const auto wanted = [&](proto::Policy policy) {
-    return range.policies.empty() || Contains(range.policies, policy);
-  };
-  if (wanted(job.sync().policy())) {
+  if (Wanted(range, job.sync().policy())) {
     add(job);
     choices[0].name += " (the job's)";
   }
   for (const proto::Policy policy : kPolicies) {
-    if (!wanted(policy)) continue;
+    if (!Wanted(range, policy)) continue;
     if (!HasK(policy)) {
       add(WithPolicy(job, policy, 1));
       continue;
@@ -146,6 +157,29 @@ std::vector<Choice> ChoicesFor(const proto::Job& job,
     if (range.ks.empty() && workers > 1) add(WithPolicy(job, policy, 0));
   }
   return choices;
+}
+
+absl::Status CheckKs(const proto::Job& job, const ChoiceRange& range) {
+  const int workers = job.cluster().workers();
+  for (const int k : range.ks) {
+    bool tried = false;
+    std::vector<std::string> takes;
+    for (const proto::Policy policy : kPolicies) {
+      if (!HasK(policy) || !Wanted(range, policy)) continue;
+      const auto [least, most] = KBoundsOf(policy, workers);
+      tried |= k >= least && k <= most;
+      takes.push_back(absl::StrCat(
+          proto::Policy_Name(policy), " is tried with ",
+          most < least ? "none" : absl::StrCat(least, " to ", most)));
+    }
+    if (tried) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("K ", k, ": expected one that a policy is tried with; of ",
+                     workers, " workers ",
+                     takes.empty() ? "none of those asked for has a K"
+                                   : absl::StrJoin(takes, ", ")));
+  }
+  return absl::OkStatus();
 }
 
 std::string FormatSyncBlock(const proto::Sync& sync) {

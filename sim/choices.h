@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "proto/job.pb.h"
 
 namespace sluice {
@@ -29,6 +30,10 @@ struct ChoiceRange {
 // out. The job's own choice comes first and is marked, if its policy is in the
 // range.
 std::vector<Choice> ChoicesFor(const proto::Job& job, const ChoiceRange& range);
+
+// kInvalidArgument: a K of the range is one that no policy of it is tried with;
+// names it, and the Ks that each is.
+absl::Status CheckKs(const proto::Job& job, const ChoiceRange& range);
 
 // Returns `job.sync` without the fields that ResolveDefaults would fill in with
 // the same value. `job` has its defaults filled in.

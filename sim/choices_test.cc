@@ -65,6 +65,20 @@ TEST(ChoicesTest, TheJobsOwnIsAmongThemUnlessItsPolicyIsNotAskedFor) {
   EXPECT_THAT(Names("policy: K_SYNC k: 8", 16), Not(Contains("K_SYNC, K 8")));
 }
 
+TEST(ChoicesTest, AKThatNoPolicyIsTriedWithIsNamed) {
+  const ResolvedJob job = Job("policy: SYNC", 4);
+  const auto error = [&](const ChoiceRange& range) {
+    return std::string(CheckKs(job.job, range).message());
+  };
+  EXPECT_EQ(error({.policies = {}, .ks = {1, 3, 100}}), "");
+  EXPECT_EQ(error({.policies = {proto::K_SYNC, proto::K_ASYNC}, .ks = {2, 4}}),
+            "K 4: expected one that a policy is tried with; of 4 workers "
+            "K_SYNC is tried with 1 to 3, K_ASYNC is tried with 2 to 3");
+  EXPECT_EQ(error({.policies = {proto::SYNC}, .ks = {3}}),
+            "K 3: expected one that a policy is tried with; of 4 workers none "
+            "of those asked for has a K");
+}
+
 TEST(ChoicesTest, KeepWhatElseTheJobSaysOfSync) {
   const auto choices = ChoicesFor(Job("policy: ASYNC local_steps: 3 "
                                       "staleness { bound: 2 action: DROP }",

@@ -147,8 +147,11 @@ void Supervision::GiveUp(const PartEnd& end, const std::string& died,
     case Part::kLead:
     case Part::kShard:
       // After Ctrl-C a shard that had not joined is refused, or waits in vain.
-      // If the run needed it, the lead fails.
-      if (end.part == Part::kLead || !interrupted_) Blame(end, died);
+      // If the run needed it, the lead fails. Where the lead has ended well,
+      // all is written.
+      if (end.part == Part::kLead || !(interrupted_ || lead_ended_well_)) {
+        Blame(end, died);
+      }
       EndBy(now + kGrace);
       return;
     case Part::kWorker:

@@ -1,5 +1,6 @@
 #include "cli/plot/recorded_run.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -55,11 +56,10 @@ bool ParseLine(absl::string_view line, Metrics* metrics) {
         {*seconds, static_cast<int64_t>(*version), *loss});
   }
   const auto test_version = Number(object, "test_version");
-  const auto test_loss = Number(object, "test_loss");
-  if (test_version.has_value() && test_loss.has_value()) {
+  if (test_version.has_value()) {
     metrics->evaluations.push_back(
-        {*seconds, static_cast<int64_t>(*test_version), *test_loss,
-         Number(object, "test_accuracy")});
+        {*seconds, static_cast<int64_t>(*test_version),
+         Number(object, "test_loss"), Number(object, "test_accuracy")});
   }
   return true;
 }
@@ -84,13 +84,21 @@ void ReadSummary(RecordedRun* run) {
 
 // Notes which curves are missing.
 void NoteEvaluations(RecordedRun* run) {
-  bool accuracy = false;
-  for (const EvaluationLine& line : run->metrics.evaluations) {
-    accuracy |= line.accuracy.has_value();
-  }
-  if (run->metrics.evaluations.empty()) {
+  const std::vector<EvaluationLine>& evaluations = run->metrics.evaluations;
+  if (evaluations.empty()) {
     run->notes.push_back("no evaluations: without test loss and accuracy");
-  } else if (!accuracy) {
+    return;
+  }
+  const int64_t losses = std::ranges::count_if(
+      evaluations, [](const auto& line) { return line.loss.has_value(); });
+  if (losses < std::ssize(evaluations)) {
+    run->notes.push_back(absl::StrCat(
+        "test losses that are NaN or infinite, which are left out: ",
+        std::ssize(evaluations) - losses));
+  }
+  if (std::ranges::none_of(evaluations, [](const auto& line) {
+        return line.accuracy.has_value();
+      })) {
     run->notes.push_back(
         "its evaluations measure no accuracy (a regression): without it");
   }

@@ -17,7 +17,7 @@ namespace sluice {
 struct EvaluationLine {
   double seconds = 0;
   int64_t version = 0;
-  double loss = 0;
+  std::optional<double> loss;  // Absent where it was NaN or infinite.
   std::optional<double> accuracy;
 };
 

@@ -154,6 +154,20 @@ TEST_F(RecordedRunTest, ARegressionHasNoAccuracy) {
   EXPECT_THAT(Notes(), HasSubstr("measure no accuracy"));
 }
 
+TEST_F(RecordedRunTest, AnEvaluationWhoseLossIsNoNumberHasItsAccuracy) {
+  WriteLog();
+  Write("metrics.jsonl",
+        R"({"seconds":2,"version":3,"test_version":3,"test_loss":null,)"
+        R"("test_accuracy":0.5})");
+  RecordedRun run;
+  EXPECT_THAT(Notes(&run),
+              HasSubstr("test losses that are NaN or infinite, which are left "
+                        "out: 1"));
+  ASSERT_EQ(run.metrics.evaluations.size(), 1);
+  EXPECT_EQ(run.metrics.evaluations[0].loss, std::nullopt);
+  EXPECT_EQ(run.metrics.evaluations[0].accuracy, 0.5);
+}
+
 TEST_F(RecordedRunTest, ADamagedLogLeavesTheEvaluations) {
   WriteLog();
   std::fstream file(folder_ + "/commit_log",

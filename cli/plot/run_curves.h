@@ -19,7 +19,7 @@ struct TrainingPoint {
 struct TestPoint {
   double seconds = 0;
   int64_t version = 0;
-  double loss = 0;
+  std::optional<double> loss;
   std::optional<double> accuracy;
 };
 

@@ -42,8 +42,10 @@ std::optional<Figure> CurvesAgainst(const std::string& what,
     std::string& test_rows = test.emplace_back();
     std::string& accuracy_rows = accuracy.emplace_back();
     for (const TestPoint& point : run.curves.test) {
-      absl::StrAppendFormat(&test_rows, "%.7g %d %.7g\n", point.seconds,
-                            point.version, point.loss);
+      if (point.loss.has_value()) {
+        absl::StrAppendFormat(&test_rows, "%.7g %d %.7g\n", point.seconds,
+                              point.version, *point.loss);
+      }
       if (!point.accuracy.has_value()) continue;
       absl::StrAppendFormat(&accuracy_rows, "%.7g %d %.7g\n", point.seconds,
                             point.version, *point.accuracy);

@@ -366,7 +366,10 @@ int64_t CancelledInSummary(const std::string& run_dir) {
 
 absl::StatusOr<std::string> DescribeSummary(const std::string& run_dir) {
   SLUICE_ASSIGN_OR_RETURN(const json summary, ReadSummary(run_dir));
-  std::string text = DescribeTest(summary);
+  const std::string failure = Text(summary, "failure");
+  std::string text =
+      failure.empty() ? "" : absl::StrCat("the run failed: ", failure, "\n");
+  absl::StrAppend(&text, DescribeTest(summary));
   absl::StrAppendFormat(&text, "%.0f updates in %s, %.0f samples/s\n",
                         Number(summary, "version"),
                         FormatSeconds(Number(summary, "seconds")),

@@ -44,6 +44,11 @@ TEST(RunResultTest, ARunThatWasNotEvaluatedSaysNothingOfTests) {
               Not(HasSubstr("test ")));
 }
 
+TEST(RunResultTest, WhyARunFailedComesFirst) {
+  EXPECT_THAT(Described(R"("failure": "evaluator: it left")"),
+              StartsWith("the run failed: evaluator: it left\n12 updates"));
+}
+
 TEST(RunResultTest, AMemberOfAnotherTypeIsDamageAndNamed) {
   const std::string path = absl::StrCat(testing::TempDir(), "/summary.json");
   for (const auto& [text, damage] :
