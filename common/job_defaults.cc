@@ -199,6 +199,7 @@ void ResolveLimits(int64_t needed, int workers, proto::Limits* limits) {
   SLUICE_DEFAULT(limits, partition_timeout_s, 600);
   SLUICE_DEFAULT(limits, regroup_timeout_s, 10);
   SLUICE_DEFAULT(limits, storage_timeout_s, 60);
+  SLUICE_DEFAULT(limits, model_process_end_s, 30);
 }
 
 }  // namespace

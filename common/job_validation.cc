@@ -197,6 +197,7 @@ void CheckLimits(const proto::Job& job, Checker* check) {
   check->Between("limits.regroup_timeout_s", limits.regroup_timeout_s(), 0.0,
                  Checker::kLongest);
   check->AboveZero("limits.storage_timeout_s", limits.storage_timeout_s());
+  check->AboveZero("limits.model_process_end_s", limits.model_process_end_s());
 }
 
 void CheckCheckpoint(const proto::Job& job, Checker* check) {

@@ -211,6 +211,7 @@ proto::Job DecisiveJob(const proto::Job& job) {
   limits->clear_partition_timeout_s();
   limits->clear_regroup_timeout_s();
   limits->clear_storage_timeout_s();
+  limits->clear_model_process_end_s();
   return decisive;
 }
 

@@ -197,9 +197,9 @@ TEST(ResolvedJobTest, TheFingerprintIsThatOfWhatDecidesTheBits) {
         "limits.rejoin_timeout_s=9", "limits.task_deadline_s=9",
         "limits.transfer_stall_s=9", "limits.partition_timeout_s=9",
         "limits.regroup_timeout_s=9", "limits.storage_timeout_s=9",
-        "sync.shortage_timeout_s=9", "output.metrics_every_s=9",
-        "output.mode=0640", "checkpoint.every_updates=5",
-        "delays.compute.exponential.mean_ms=50",
+        "limits.model_process_end_s=9", "sync.shortage_timeout_s=9",
+        "output.metrics_every_s=9", "output.mode=0640",
+        "checkpoint.every_updates=5", "delays.compute.exponential.mean_ms=50",
         // The whole mini-batch, as in a job without it.
         "worker.micro_batch=100", "worker.micro_batch=5000",
         "worker.gpus=[1, 0]"}) {

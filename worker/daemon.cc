@@ -232,6 +232,10 @@ absl::Status OfRefusal(const absl::Status& status) {
 
 }  // namespace
 
+bool EndedWell(const LifeEnd& last) {
+  return last.finish.has_value() && last.finish->failure().empty();
+}
+
 absl::Status RunOutcome(const LifeEnd& last, bool yields) {
   const absl::Status left =
       yields ? AskForRestart(absl::CancelledError(

@@ -141,6 +141,8 @@ void LogNewLife(const proto::Welcome& welcome);
 // AsksForRestart, kUnauthenticated or kPermissionDenied: its certificate or its
 // key was refused.
 absl::Status RunOutcome(const LifeEnd& last, bool yields);
+// Whether the run has ended, and well.
+bool EndedWell(const LifeEnd& last);
 
 }  // namespace sluice
 

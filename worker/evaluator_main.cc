@@ -278,7 +278,11 @@ absl::Status RunEvaluator(const ResolvedJob& job, bool yields,
     SLUICE_ASSIGN_OR_RETURN(const LifeEnd end,
                             Live(job, security, context, weights_path, rejoins,
                                  rejoin.last_try(), &leave, port));
-    if (!rejoin.Rejoins(end)) return RunOutcome(end, yields);
+    if (!rejoin.Rejoins(end)) {
+      const absl::Status outcome = RunOutcome(end, yields);
+      if (EndedWell(end)) context.measure->LetEnd();
+      return outcome;
+    }
     LogEndOfLife(end);
     if (!end.gradient_broken) continue;
     CancelToken().WaitFor(rejoin.pause());

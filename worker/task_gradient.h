@@ -63,6 +63,10 @@ class TaskGradient {
   // No task will follow: a Compute that is under way ends within a few seconds.
   // From any thread.
   virtual void Abandon() {}
+  // The run has ended well: returns when a process of the user's has done what
+  // it does then, or has been killed since limits.model_process_end_s are over.
+  // REQUIRES: no other call follows.
+  virtual void LetEnd() {}
   // Whether nothing more can be computed with it, but with another one.
   virtual bool broken() const { return false; }
 };

@@ -62,6 +62,8 @@ class VersionMeasure {
   // Nothing more will be measured: a Measure that is under way ends within a
   // few seconds. From any thread.
   virtual void Abandon() {}
+  // As TaskGradient's.
+  virtual void LetEnd() {}
   // Whether nothing more can be measured with it, but with another one.
   virtual bool broken() const { return false; }
 };

@@ -406,7 +406,9 @@ absl::Status RunWorker(Process& process, std::optional<WorkerId> given,
                        : LiveAsMember(self, context, options, session.rejoins));
     session.join.set_id(number);  // The next life keeps it, if it can.
     if (!rejoin.Rejoins(end)) {
-      return RunOutcome(end, process.leave.yields());
+      const absl::Status outcome = RunOutcome(end, process.leave.yields());
+      if (EndedWell(end)) context.gradient->LetEnd();
+      return outcome;
     }
     LogEndOfLife(end);
     if (!end.gradient_broken) continue;

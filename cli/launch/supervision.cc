@@ -105,7 +105,7 @@ std::optional<absl::Time> Supervision::CountDeath(const PartEnd& end,
 void Supervision::NameLate(const std::string& name) {
   late_.push_back(name);
   failure_ = absl::StrCat(absl::StrJoin(late_, ", "), " did not end within ",
-                          absl::FormatDuration(kGrace),
+                          absl::FormatDuration(programs_end_ + kGrace),
                           " of the coordinator and had to be killed");
 }
 
@@ -131,10 +131,13 @@ SuperviseActions Supervision::OnEnd(const PartEnd& end, absl::Time now) {
     worker_ended_well_ |= end.ok;
   }
   if (end.part == Part::kLead) {
-    EndBy(now + kGrace);
+    const absl::Duration programs =
+        end.ok ? programs_end_ : absl::ZeroDuration();
+    EndBy(now + programs + kGrace);
     lead_ended_ = true;
     lead_ended_well_ = end.ok;
-    if (end.ok) dismiss_at_ = now + kDismissal;
+    if (end.ok) dismiss_at_ = now + programs + kDismissal;
+    if (programs > absl::ZeroDuration()) say_waits_at_ = now + kDismissal;
     restarted_ = now - restarted_at_ < kSettled;
   }
   if (!end.ok && !killing_) GiveUp(end, died, now, &actions);
@@ -231,6 +234,12 @@ bool Supervision::RestartsPending() const {
 SuperviseActions Supervision::OnTime(absl::Time now) {
   SuperviseActions actions;
   RestartDue(now, &actions);
+  if (say_waits_at_.has_value() && now >= *say_waits_at_) {
+    say_waits_at_.reset();
+    actions.say.push_back(absl::StrCat(
+        "the run is over; what its programs do behind their loops may take ",
+        absl::FormatDuration(programs_end_), " (limits.model_process_end_s)"));
+  }
   if (dismiss_at_.has_value() && now >= *dismiss_at_) {
     dismiss_at_.reset();
     actions.dismiss = true;

@@ -92,7 +92,8 @@ class Supervision {
   static constexpr absl::Duration kGrace = absl::Seconds(6);
   // How long after a good end of the lead the children that are left get
   // SIGTERM. A worker that was cut off has not heard of the end, and would look
-  // for the lead. From here to kGrace is time enough to end in order.
+  // for the lead. From here to kGrace is time enough to end in order. Both come
+  // later by what model processes may take for their end.
   static constexpr absl::Duration kDismissal = absl::Seconds(3);
   // A child that dies more often than this in a row dies of the job. Deaths of
   // a server are in a row if the run made no progress between them, those of
@@ -107,7 +108,10 @@ class Supervision {
 
   // `workers`: how many may take part, also started by others. The run fails
   // when none of them can be left; before that the coordinator decides.
-  explicit Supervision(int workers) : workers_(workers) {}
+  // `programs_end`: what model processes may take after a good end of the lead.
+  explicit Supervision(int workers,
+                       absl::Duration programs_end = absl::ZeroDuration())
+      : workers_(workers), programs_end_(programs_end) {}
 
   SuperviseActions OnEnd(const PartEnd& end, absl::Time now);
   // Ctrl-C or a request to terminate: the first stops, the second kills.
@@ -171,7 +175,9 @@ class Supervision {
   void NameLate(const std::string& name);
   void Blame(const PartEnd& end, const std::string& failure);
 
-  const int workers_;  // Constant after construction.
+  // Constant after construction.
+  const int workers_;
+  const absl::Duration programs_end_;
 
   std::set<int> workers_ended_;
   std::vector<std::string> given_up_;
@@ -181,6 +187,7 @@ class Supervision {
   std::map<std::string, Record> records_;  // By name.
   RunProgress progress_;
   bool heard_ = false;  // The coordinator has said how far the run is.
+  std::optional<absl::Time> say_waits_at_;  // For programs, after the lead.
   std::optional<absl::Time> dismiss_at_;
   bool lead_ended_ = false;
   bool lead_ended_well_ = false;

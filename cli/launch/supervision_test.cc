@@ -504,6 +504,34 @@ TEST(SupervisionTest, WhoHasNotHeardOfAGoodEndIsToldToLeaveBeforeHeIsKilled) {
   EXPECT_EQ(s.ExitCode(), 0);
 }
 
+TEST(SupervisionTest, ProgramsHaveTimeForWhatFollowsTheirLoops) {
+  Supervision s(1, /*programs_end=*/absl::Seconds(30));
+  s.OnEnd(Well(Part::kLead, "ps_server-0"), kStart);
+  EXPECT_THAT(s.OnTime(kStart + Supervision::kDismissal).say,
+              ElementsAre(HasSubstr("may take 30s (limits.model_process_end")));
+  EXPECT_THAT(s.OnTime(kStart + absl::Seconds(32)).say, IsEmpty());
+  EXPECT_TRUE(s.OnTime(kStart + absl::Seconds(33)).dismiss);
+  EXPECT_FALSE(s.OnTime(kStart + absl::Seconds(35)).kill);
+  EXPECT_TRUE(s.OnTime(kStart + absl::Seconds(36)).kill);
+  s.OnEnd(Killed(Part::kWorker, "worker-0"), kStart + absl::Seconds(36));
+  EXPECT_EQ(s.failure(),
+            "worker-0 did not end within 36s of the coordinator and had to be "
+            "killed");
+}
+
+TEST(SupervisionTest, NoProgramIsAwaitedAfterALeadThatFailed) {
+  Supervision s(1, /*programs_end=*/absl::Seconds(30));
+  s.OnEnd(Badly(Part::kLead, "ps_server-0"), kStart);
+  EXPECT_TRUE(s.OnTime(kStart + Supervision::kGrace).kill);
+}
+
+TEST(SupervisionTest, AShardThatIsKilledAfterAGoodEndFailsNothing) {
+  Supervision s(1);
+  s.OnEnd(Well(Part::kLead, "ps_server-0"), kStart);
+  s.OnEnd(Killed(Part::kShard, "ps_server-1"), kStart);
+  EXPECT_EQ(s.ExitCode(), 0) << s.failure();
+}
+
 TEST(SupervisionTest, AWorkerThatIsStartedAgainAsTheRunEndsDoesNotFailIt) {
   Supervision s(2);
   s.OnProgress({.begun = true});

@@ -68,7 +68,10 @@ class TrainRun {
         lead_patience_(LeadPatience(limits)),
         run_dir_(plan.run_dir),
         security_(security),
-        supervision_(plan.max_workers),
+        supervision_(plan.max_workers,
+                     plan.command.empty()
+                         ? absl::ZeroDuration()
+                         : absl::Seconds(limits.model_process_end_s())),
         view_(out, columns),
         cluster_(std::move(plan)) {}
 

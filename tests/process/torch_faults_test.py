@@ -153,7 +153,8 @@ class TorchFaultsTest(unittest.TestCase):
 
     def test_a_program_that_runs_on_after_the_run_is_named_and_killed(self):
         run = harness.train(
-            self.job, "--workers=1", *small_torch.command(small_torch.changed(
+            self.job, "--workers=1", "--set=limits.model_process_end_s=2",
+            *small_torch.command(small_torch.changed(
                 ("opt.evaluate(",
                  "print('goes on', flush=True)\n"
                  "import time; time.sleep(100)\nopt.evaluate("))))
@@ -161,8 +162,9 @@ class TorchFaultsTest(unittest.TestCase):
         self.assertIn("goes on", log)
         self.assertRegex(
             log, r'event=model_process_runs_on reason="the model process '
-            r'\(pid \d+, .*\) was told to end, and is killed 5s after that, or '
+            r'\(pid \d+, .*\) was told to end, and is killed 2s after that, or '
             r'with this process"')
+        self.assertIn("event=model_process_killed", log)
 
     def test_one_worker_that_misuses_it_does_not_stop_the_other(self):
         # The first process of worker 1, and no other, does.

@@ -87,6 +87,7 @@ absl::StatusOr<std::unique_ptr<ExternalGradient>> ExternalGradient::Start(
   // Nobody waits for it any longer.
   options.start_limit = absl::Seconds(job.job.limits().start_timeout_s());
   options.silence_limit = absl::Seconds(job.job.limits().task_deadline_s());
+  options.end_limit = absl::Seconds(job.job.limits().model_process_end_s());
   SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<ModelProcess> process,
                           ModelProcess::Start(std::move(options)));
   return std::unique_ptr<ExternalGradient>(new ExternalGradient(

@@ -16,6 +16,7 @@ absl::StatusOr<std::unique_ptr<ExternalMeasure>> ExternalMeasure::Start(
   options.start_limit = absl::Seconds(job.job.limits().start_timeout_s());
   // The coordinator waits for no longer either.
   options.silence_limit = absl::Seconds(job.job.limits().task_deadline_s());
+  options.end_limit = absl::Seconds(job.job.limits().model_process_end_s());
   SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<ModelProcess> process,
                           ModelProcess::Start(std::move(options)));
   return std::unique_ptr<ExternalMeasure>(

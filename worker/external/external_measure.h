@@ -34,6 +34,7 @@ class ExternalMeasure final : public VersionMeasure {
   std::string OwnInput() const override { return process_->own_input(); }
   void Wake() override { process_->Wake(); }
   void Abandon() override { process_->Abandon(); }
+  void LetEnd() override { process_->LetEnd(); }
   bool broken() const override { return process_->broken(); }
 
  private:

@@ -44,7 +44,6 @@ using model_protocol::Kind;
 
 // From the end of its socket to the end of a process: the time of an exit.
 constexpr absl::Duration kExit = absl::Seconds(2);
-
 constexpr char kNotReady[] = "before it was ready";
 
 absl::StatusOr<std::vector<SharedMemory>> MakeVectors(const std::string& name,
@@ -130,6 +129,11 @@ ModelProcess::ModelProcess(Options options, std::vector<SharedMemory> weights,
       wake_(wake),
       name_(absl::StrCat("the model process ", process->name())),
       process_(std::move(process)) {}
+
+void ModelProcess::LetEnd() {
+  Send(model_protocol::Stop{});
+  process_->EndWithin(options_.end_limit);
+}
 
 ModelProcess::~ModelProcess() {
   Send(model_protocol::Stop{});
@@ -574,12 +578,11 @@ absl::Status ModelProcess::Overdue(const Wait& wait, const std::string& what) {
 }
 
 absl::Status ModelProcess::Ended(const std::string& during) {
-  if (process_->AwaitEnd(kExit)) {
-    return Break(absl::UnavailableError(
-        absl::StrCat(name_, " ", process_->how_it_ended(), " ", during)));
-  }
-  return Break(absl::UnavailableError(
-      absl::StrCat(name_, " closed its socket ", during, " and was killed")));
+  const std::string how =
+      process_->AwaitEnd(kExit)
+          ? process_->how_it_ended() + " " + during
+          : "closed its socket " + during + " and was killed";
+  return Break(absl::UnavailableError(absl::StrCat(name_, " ", how)));
 }
 
 absl::Status ModelProcess::Garbage(const std::string& what,

@@ -53,8 +53,10 @@ class ModelProcess {
     // Within a task, from its last word on; once a task is cancelled, from its
     // last word before that until its answer.
     absl::Duration silence_limit = absl::Minutes(10);
-    // From STOP to its end; it holds nothing that a kill would lose.
+    // From STOP to its end, where the run goes on without it or has failed.
     absl::Duration stop_limit = absl::Seconds(5);
+    // The same where the run has ended well.
+    absl::Duration end_limit = absl::Seconds(30);
     Clock* clock = Clock::Real();
   };
 
@@ -70,6 +72,8 @@ class ModelProcess {
   // Asks it to stop, and kills it if it has not ended after stop_limit, of
   // which the log tells.
   ~ModelProcess();
+  // The same before, with end_limit. REQUIRES: no other call follows.
+  void LetEnd();
 
   pid_t pid() const { return process_->pid(); }
   // Whether every call from now on returns the error of one before.

@@ -501,26 +501,32 @@ TEST_F(ModelProcessTest, AProcessEndsWithItsOwner) {
 }
 
 TEST_F(ModelProcessTest, OneThatDoesNotHeedStopIsKilled) {
-  ModelProcess::Options options = OptionsFor("faulty_model", "wait");
-  options.stop_limit = absl::Milliseconds(200);
-  Start(options);
-  const pid_t pid = process_->pid();
-  kill(pid, SIGSTOP);
-  std::ostringstream log;
-  const auto usual = spdlog::default_logger();
-  spdlog::set_default_logger(std::make_shared<spdlog::logger>(
-      "test", std::make_shared<spdlog::sinks::ostream_sink_st>(log)));
-  process_.reset();
-  spdlog::set_default_logger(usual);
-  EXPECT_EQ(kill(pid, 0), -1);
-  EXPECT_THAT(
-      log.str(),
-      AllOf(HasSubstr("event=model_process_runs_on reason=\"the model "
+  for (const bool well : {false, true}) {
+    ModelProcess::Options options = OptionsFor("faulty_model", "wait");
+    options.stop_limit = absl::Milliseconds(200);
+    options.end_limit = absl::Milliseconds(300);
+    Start(options);
+    const pid_t pid = process_->pid();
+    kill(pid, SIGSTOP);
+    std::ostringstream log;
+    const auto usual = spdlog::default_logger();
+    spdlog::set_default_logger(std::make_shared<spdlog::logger>(
+        "test", std::make_shared<spdlog::sinks::ostream_sink_st>(log)));
+    if (well) process_->LetEnd();
+    process_.reset();
+    spdlog::set_default_logger(usual);
+    EXPECT_EQ(kill(pid, 0), -1);
+    const std::string limit = well ? "300ms" : "200ms";
+    EXPECT_THAT(
+        log.str(),
+        AllOf(
+            HasSubstr("event=model_process_runs_on reason=\"the model "
                       "process (pid "),
-            HasSubstr("was told to end, and is killed 200ms after that, "
-                      "or with this process\""),
+            HasSubstr("was told to end, and is killed " + limit +
+                      " after that, or with this process\""),
             HasSubstr("event=model_process_killed"),
-            HasSubstr("was told to end, and still ran 200ms later\"")));
+            HasSubstr("was told to end, and still ran " + limit + " later\"")));
+  }
 }
 
 // ---- The user's mistakes in Python ----

@@ -172,7 +172,7 @@ bool Subprocess::AwaitEnd(absl::Duration time) {
 void Subprocess::EndWithin(absl::Duration limit) {
   // Its program may have more to do, which a kill would end without a word. The
   // first line is for a kill with this process, which nobody can tell of.
-  const absl::Duration soon = limit * 2 / 5;
+  const absl::Duration soon = std::min(limit * 2 / 5, absl::Seconds(2));
   if (AwaitEnd(soon)) return;
   spdlog::warn(
       "event=model_process_runs_on reason=\"the model process {} was told to "

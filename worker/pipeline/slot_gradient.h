@@ -87,6 +87,7 @@ class SlotGradient final : public TaskGradient {
     gradient_->Wake();
   }
   void Abandon() override { gradient_->Abandon(); }
+  void LetEnd() override { gradient_->LetEnd(); }
   bool broken() const override { return gradient_->broken(); }
 
  private:
