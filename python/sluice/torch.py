@@ -88,6 +88,7 @@ class _Training:
         # fixed_digests before the first mini-batch, until they are compared.
         self._fixed: dict[str, str] | None = None
         self._loading: Loading | None = None
+        self._runs = False  # run() is the loop, and catches Cancelled.
         torch.set_num_threads(self.description.threads)
 
     @property
@@ -153,6 +154,8 @@ class _Training:
             for module in self._model.modules():
                 hook = module.register_forward_pre_hook(self._check_task)
                 hooks.callback(hook.remove)
+            self._runs = True
+            hooks.callback(setattr, self, "_runs", False)
             for batch in self.batches(dataset, collate):
                 try:
                     self.zero_grad()
@@ -323,6 +326,7 @@ class Optimizer(_Training):
         self._has_arrived = [False] * len(self._tensors)
         self._complete_from = len(self._tensors)  # What follows is in place.
         self._sent_from = self.description.parameters  # Floats.
+        self._is_cancelled = False  # As backward() has found; see step().
         self._hooks = self._hook_gradients() if overlap else []
 
     def zero_grad(self, set_to_none: bool = False) -> None:
@@ -354,8 +358,11 @@ class Optimizer(_Training):
         self._has_arrived = [one.is_statistic for one in self._tensors]
         self._complete_from = len(self._tensors)
         self._sent_from = self.description.parameters
+        self._is_cancelled = False
 
     def _step(self, loss: float) -> None:
+        if self._is_cancelled:
+            raise model_process.Cancelled
         for at in range(self._complete_from):
             self._collect(at)
         self._task.done(loss)
@@ -408,12 +415,18 @@ class Optimizer(_Training):
                 self._complete_from - 1]:
             self._complete_from -= 1
             self._collect(self._complete_from)
-        if self._complete_from == len(self._tensors):
+        if self._is_cancelled or self._complete_from == len(self._tensors):
             return
         offset = self.description.tensors[self._complete_from].offset
         if (self._sent_from - offset) * 4 >= _WORTH_SENDING:
             self._sent_from = offset
-            self._task.final_from(offset)
+            try:
+                self._task.final_from(offset)
+            except model_process.Cancelled:
+                self._is_cancelled = True
+                # In a loop of the program's own nobody would catch it.
+                if self._runs:
+                    raise
 
 
 class LocalSteps(_Training):

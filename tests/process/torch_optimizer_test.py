@@ -485,7 +485,22 @@ class OverlapTest(unittest.TestCase):
                 loss_of(model, batch).backward()
                 loss_of(model, batch).backward()
 
-    def test_backward_ends_when_the_task_is_cancelled(self):
+    def test_a_loop_of_its_own_goes_on_where_backward_finds_a_cancel(self):
+        tasks = [FakeTask(0, cancelled_at=1), FakeTask(1)]
+        model, opt, _ = model_and_optimizer(*tasks, model=two_wide(),
+                                            overlap=True)
+        for batch in opt.batches(SAMPLES):
+            opt.zero_grad()
+            loss = loss_of(model, batch)
+            loss.backward()
+            opt.step(loss)
+        self.assertEqual(tasks[0].final, [WIDE])
+        self.assertTrue(tasks[0].over)
+        self.assertIsNone(tasks[0].loss)
+        self.assertEqual(tasks[1].final, [WIDE, 0])
+        self.assertIsNotNone(tasks[1].loss)
+
+    def test_in_run_backward_ends_when_the_task_is_cancelled(self):
         # run() checks at each of three modules and Sequential, and after them.
         tasks = [FakeTask(0, cancelled_at=6), FakeTask(1)]
         model, opt, _ = model_and_optimizer(*tasks, model=two_wide(),
