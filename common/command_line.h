@@ -3,6 +3,8 @@
 
 #include <CLI/CLI.hpp>
 #include <optional>
+#include <string>
+#include <vector>
 
 namespace sluice {
 
@@ -12,7 +14,13 @@ namespace sluice {
 // An empty argument and an option without a value ("--run-dir=") are refused.
 // CLI11 gives such an option the next argument as its value, and what an empty
 // value means is nowhere said; both come from a variable that was not set.
+// What follows "--" is a program's (AddProgram), and may be anything.
 std::optional<int> ParseCommandLine(int argc, char** argv, CLI::App* app);
+
+// Adds what follows "--", a program and its arguments, word for word. `words`
+// outlives `app`.
+void AddProgram(CLI::App* app, const std::string& description,
+                std::vector<std::string>* words);
 
 }  // namespace sluice
 

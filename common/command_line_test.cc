@@ -14,6 +14,7 @@ struct Parsed {
   std::optional<int> code;
   std::string folder;
   bool json = false;
+  std::vector<std::string> program;
   std::string said;
 };
 
@@ -22,6 +23,7 @@ Parsed Parse(std::vector<std::string> words) {
   CLI::App app("", "sluice");
   app.add_option("--run-dir", parsed.folder);
   app.add_flag("--json", parsed.json);
+  AddProgram(&app, "after --", &parsed.program);
   words.insert(words.begin(), "sluice");
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
@@ -54,6 +56,24 @@ TEST(CommandLineTest, AnEmptyValueIsNotTakenForNone) {
   EXPECT_EQ(parsed.code, 2);
   EXPECT_THAT(parsed.said,
               testing::HasSubstr("the argument after --run-dir is empty"));
+}
+
+TEST(CommandLineTest, WhatFollowsTwoDashesIsTheProgramsWordForWord) {
+  for (const std::vector<std::string>& program :
+       std::vector<std::vector<std::string>>{
+           {"prog", "--tag=", ""},
+           {"prog", "[1,2]", "[", "[]", "{}", "%%", "a,b"},
+           {"prog", "--json", "--", "--run-dir=b", "--help", "++", "-x", " "},
+           {"{}", ""},
+           {""}}) {
+    std::vector<std::string> words = {"--run-dir=a", "--"};
+    words.insert(words.end(), program.begin(), program.end());
+    const Parsed parsed = Parse(words);
+    EXPECT_EQ(parsed.code, std::nullopt) << parsed.said;
+    EXPECT_EQ(parsed.folder, "a");
+    EXPECT_FALSE(parsed.json);
+    EXPECT_THAT(parsed.program, testing::ElementsAreArray(program));
+  }
 }
 
 TEST(CommandLineTest, AMistakeAndHelpEndTheProcess) {

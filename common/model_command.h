@@ -6,6 +6,7 @@
 
 #include "CLI/CLI.hpp"
 #include "absl/status/status.h"
+#include "common/command_line.h"
 #include "common/data_shape.h"
 #include "proto/job.pb.h"
 
@@ -15,9 +16,10 @@ namespace sluice {
 // gradients, or measures versions, (model.external) and its arguments.
 // `command` outlives `app`.
 inline void AddModelCommand(CLI::App* app, std::vector<std::string>* command) {
-  app->add_option("COMMAND", *command,
-                  "after --: the model process of a job with model.external, "
-                  "and its arguments");
+  AddProgram(app,
+             "after --: the model process of a job with model.external, and "
+             "its arguments",
+             command);
 }
 
 // kInvalidArgument: the job needs a command and there is none, or the other way

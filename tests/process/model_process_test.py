@@ -104,6 +104,21 @@ class ModelProcessTest(unittest.TestCase):
         run = harness.train(write_job(400), "--", PROGRAM)
         self.assertLess(metrics(run)[-1]["loss"], 1)
 
+    def test_a_program_gets_its_arguments_word_for_word(self):
+        words = ["--tag=", "", "[1,2]", "--", "--job=x", "{}"]
+        folder = harness.scratch()
+        noting = folder / "noting.sh"
+        noting.write_text('#!/bin/sh\n'
+                          f'printf "%s\\0" "$@" > {folder}/argv.$$\n'
+                          f'exec {PROGRAM}\n')
+        noting.chmod(0o755)
+        harness.train(write_job(), *MEASURED, "--workers=1", "--", noting,
+                      *words)
+        expected = "".join(f"{word}\0" for word in words)
+        # Of the worker, and of the evaluator.
+        self.assertEqual([noted.read_text() for noted in folder.glob("argv.*")],
+                         2 * [expected])
+
     def disturbed(self, number):
         """The hash of a run of which one model process was sent a signal, and
         what the run's worker 1 said of it."""
