@@ -7,6 +7,9 @@
 // defaults are filled in.
 namespace sluice {
 
+// No job has more (cluster.workers, cluster.max_workers).
+constexpr int kMostWorkers = 65536;
+
 // Number of gradients in an update if no worker is missing; the largest one if
 // it changes during the run (sync.k_schedule).
 int MostGradientsPerUpdate(const proto::Sync& sync);

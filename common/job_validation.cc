@@ -37,11 +37,11 @@ std::string Path(const std::string& prefix, const std::string& field) {
 
 void CheckCluster(const proto::Job& job, Checker* check) {
   const proto::Cluster& cluster = job.cluster();
-  check->Between("cluster.workers", cluster.workers(), 1, 65536);
+  check->Between("cluster.workers", cluster.workers(), 1, kMostWorkers);
   if (cluster.max_workers() != 0) {
     const bool fixed = job.data().sharding() == proto::Data::STATIC;
     check->Between("cluster.max_workers", cluster.max_workers(),
-                   cluster.workers(), fixed ? cluster.workers() : 65536,
+                   cluster.workers(), fixed ? cluster.workers() : kMostWorkers,
                    fixed ? " (cluster.workers, the partitions)"
                          : " (from cluster.workers)");
   }

@@ -18,6 +18,7 @@
 #include "common/counter_json.h"
 #include "common/counter_table.h"
 #include "common/ids.h"
+#include "common/job_counts.h"
 #include "common/status_macros.h"
 #include "ps_server/coordinator/log/commit_log_file.h"
 #include "ps_server/coordinator/log/generations.h"
@@ -166,6 +167,11 @@ std::string DamageOf(const json& summary) {
   for (const char* name : {"version", "seconds"}) {
     if (!std::isnan(Number(summary, name))) continue;
     return absl::StrCat(name, " is missing, expected a number");
+  }
+  const double workers = Number(summary, "workers");
+  if (workers < 1 || workers > kMostWorkers) {
+    return absl::StrFormat("workers is %.0f, expected 1 to %d", workers,
+                           kMostWorkers);
   }
   const auto first_of = [&summary](const auto& counters) -> std::string {
     for (const auto& row : counters) {

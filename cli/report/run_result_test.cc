@@ -49,7 +49,15 @@ TEST(RunResultTest, WhyARunFailedComesFirst) {
               StartsWith("the run failed: evaluator: it left\n12 updates"));
 }
 
-TEST(RunResultTest, AMemberOfAnotherTypeIsDamageAndNamed) {
+TEST(RunResultTest, AJobsMostWorkersAreNoDamage) {
+  std::ofstream(absl::StrCat(testing::TempDir(), "/summary.json"))
+      << R"({"version": 1, "seconds": 1, "workers": 65536})";
+  const auto status = ReadFinishedStatus(testing::TempDir());
+  ASSERT_TRUE(status.ok()) << status.status();
+  EXPECT_EQ(status->worker_size(), 65536);
+}
+
+TEST(RunResultTest, AMemberThatCannotBeIsDamageAndNamed) {
   const std::string path = absl::StrCat(testing::TempDir(), "/summary.json");
   for (const auto& [text, damage] :
        std::vector<std::pair<std::string, std::string>>{
@@ -58,6 +66,10 @@ TEST(RunResultTest, AMemberOfAnotherTypeIsDamageAndNamed) {
            {R"("version": -1, "seconds": 1)",
             "version is of type number, expected a count"},
            {R"("version": 1)", "seconds is missing, expected a number"},
+           {R"("version": 1, "seconds": 1, "workers": 0)",
+            "workers is 0, expected 1 to 65536"},
+           {R"("version": 1, "seconds": 1, "workers": 65537)",
+            "workers is 65537, expected 1 to 65536"},
            {R"("version": 1, "seconds": 1, "name": 5)",
             "name is of type number, expected a text"},
            {R"("version": 1, "seconds": 1, "mean_staleness": "q")",
