@@ -2,6 +2,8 @@
 
 #include <grpc/grpc.h>
 
+#include <algorithm>
+
 #include "common/host_port.h"
 
 namespace sluice {
@@ -37,6 +39,10 @@ constexpr int kHandshakeTimeoutMs = 10000;
 // which may be four calls, and for a moment those that it has given up.
 constexpr int kMostStreams = 32;
 
+// Of Keepalive::Within, so that no part of it is 0, nor more than an int.
+constexpr absl::Duration kShortestSilence = absl::Milliseconds(4);
+constexpr absl::Duration kLongestSilence = absl::Hours(7 * 24);
+
 grpc::ChannelArguments CommonArguments(Window window,
                                        const Keepalive& keepalive,
                                        int most_received = kMaxMessageBytes) {
@@ -62,7 +68,9 @@ grpc::ChannelArguments CommonArguments(Window window,
 }  // namespace
 
 Keepalive Keepalive::Within(absl::Duration silence) {
-  const auto all = static_cast<int>(absl::ToInt64Milliseconds(silence));
+  // gRPC takes an int, of which the largest, 25 days, means never.
+  const auto all = static_cast<int>(absl::ToInt64Milliseconds(
+      std::clamp(silence, kShortestSilence, kLongestSilence)));
   return {.time_ms = all / 4, .timeout_ms = all - all / 4};
 }
 

@@ -12,9 +12,9 @@ namespace sluice {
 // The largest message that either side accepts, but for the status of a run; a
 // larger one is refused with RESOURCE_EXHAUSTED. It has room for the largest
 // chunk a job may set (limits.chunk_bytes, 4 MiB, which WireFormat turns into
-// 6.1 MiB if all floats are statistics sent in FP16) with its header. It also has
-// room for any message of a session; the largest is a Join, which carries the
-// job's text.
+// 6.1 MiB if all floats are statistics sent in FP16) with its header. It also
+// has room for any message of a session; the largest is a Join, which carries
+// the job's text.
 inline constexpr int kMaxMessageBytes = (6 << 20) + (128 << 10);
 
 // A peer that leaves a keepalive ping unanswered for this long is gone.
@@ -28,7 +28,7 @@ struct Keepalive {
   int time_ms = 10000;
   int timeout_ms = kKeepaliveTimeoutMs;  // For the answer.
 
-  // So that a peer that is silent for `silence` is gone.
+  // So that a peer that is silent for `silence` is gone; at most a week.
   static Keepalive Within(absl::Duration silence);
 };
 

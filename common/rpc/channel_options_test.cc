@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/time/time.h"
 #include "gtest/gtest.h"
 
 namespace sluice {
@@ -37,6 +38,25 @@ TEST(BulkChannelTest, OpensItsWindowAsItIsTold) {
   EXPECT_EQ(ProbeOf(BulkChannelArguments(Window::kMessage)), 0);
   EXPECT_EQ(ProbeOf(BulkChannelArguments(Window::kRoundTrip)), 1);
   EXPECT_EQ(ProbeOf(SessionChannelArguments()), 0);
+}
+
+TEST(KeepaliveTest, IsOfTheSilenceAskedForUpToAWeek) {
+  const auto within = [](absl::Duration silence) {
+    const Keepalive keepalive = Keepalive::Within(silence);
+    EXPECT_GE(keepalive.time_ms, 1) << silence;
+    EXPECT_GE(keepalive.timeout_ms, keepalive.time_ms) << silence;
+    return absl::Milliseconds(keepalive.time_ms) +
+           absl::Milliseconds(keepalive.timeout_ms);
+  };
+  const absl::Duration week = absl::Hours(7 * 24);
+  EXPECT_EQ(Keepalive::Within(absl::Seconds(5)).time_ms, 1250);
+  EXPECT_EQ(within(absl::Seconds(5)), absl::Seconds(5));
+  EXPECT_EQ(within(week), week);
+  // 2^32 ms and 704 ms.
+  EXPECT_EQ(within(absl::Seconds(4294968)), week);
+  EXPECT_EQ(within(absl::Seconds(3e10)), week);
+  EXPECT_EQ(within(absl::InfiniteDuration()), week);
+  EXPECT_EQ(within(absl::Microseconds(1)), absl::Milliseconds(4));
 }
 
 }  // namespace
