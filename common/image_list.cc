@@ -55,6 +55,13 @@ bool IsOtherImage(absl::string_view extension) {
 
 bool IsHidden(absl::string_view name) { return absl::StartsWith(name, "."); }
 
+// The name with NUL, which none has, for each newline.
+std::string InOneLine(absl::string_view name) {
+  std::string line(name);
+  std::replace(line.begin(), line.end(), '\n', '\0');
+  return line;
+}
+
 // For messages and logs, which must be UTF-8 of one line: in ASCII.
 std::string Readable(absl::string_view name) { return absl::CHexEscape(name); }
 
@@ -395,14 +402,17 @@ absl::StatusOr<std::string> ImageList::Bytes(int64_t i) const {
 }
 
 // Neither paths nor places in archives count, so that workers may have the
-// images in other places.
+// images in other places. A name has no newline here, which ends it, so that no
+// two lists give the same text.
 std::string ImageList::Digest() const {
   Sha256 sha;
   sha.Update(
       absl::StrCat(size(), " images of ", classes_.size(), " class folders\n"));
-  for (const std::string& name : classes_) sha.Update(absl::StrCat(name, "\n"));
+  for (const std::string& name : classes_) {
+    sha.Update(absl::StrCat(InOneLine(name), "\n"));
+  }
   for (const Image& image : images_) {
-    sha.Update(absl::StrCat(image.label, " ", NameOf(image), "\n"));
+    sha.Update(absl::StrCat(image.label, " ", InOneLine(NameOf(image)), "\n"));
   }
   return sha.Hex();
 }

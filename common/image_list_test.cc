@@ -154,6 +154,23 @@ TEST_F(ImageListTest, TheDigestIsOfNamesAndLabelsInOrder) {
   EXPECT_NE(digest(Folder("four", {{"A/0.jpg", ""}, {"a/1.jpg", ""}})), one);
 }
 
+TEST_F(ImageListTest, ANameWithNewlinesHasADigestOfItsOwn) {
+  const auto digest = [&](const std::string& folder, const FileMap& files) {
+    return Read(Folder(folder, files))->Digest();
+  };
+  EXPECT_NE(digest("one", {{"a\nb/1.jpg", ""}, {"c/1.jpg", ""}}),
+            digest("two", {{"a/1.jpg", ""}, {"b\nc/1.jpg", ""}}));
+  EXPECT_NE(digest("three", {{"a/1.jpg\n0 2.jpg", ""}, {"a/3.jpg", ""}}),
+            digest("four", {{"a/1.jpg", ""}, {"a/2.jpg\n0 3.jpg", ""}}));
+}
+
+TEST_F(ImageListTest, TheDigestOfOrdinaryNamesStays) {
+  // Of the text "2 images of 2 class folders\na\nb\n0 1.jpg\n1 2 \".jpg\n".
+  EXPECT_EQ(
+      Read(Folder("ordinary", {{"a/1.jpg", ""}, {"b/2 \".jpg", ""}}))->Digest(),
+      "315f7197753bfc147163c2f88bae9daa6ce77877fddf26202fb64f861acdef05");
+}
+
 TEST_F(ImageListTest, WhatIsNoTreeOfImagesIsRefusedByName) {
   EXPECT_EQ(Read(root_ + "/none").status().code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(Refusal(root_), HasSubstr("has 0 folders and 0 tar files"));
