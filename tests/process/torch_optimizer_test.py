@@ -1,141 +1,26 @@
 #!/usr/bin/python3 -B
-"""sluice.torch's Optimizer, LocalSteps and loading, with a worker that only
-hands out tasks, or an evaluator that only asks for evaluations."""
+"""sluice.torch's Optimizer and LocalSteps, with a worker that only hands out
+tasks, or an evaluator that only asks for evaluations."""
 
-import array
-import os
-import sys
 import unittest
 import warnings
 
 import harness
-
-sys.path.insert(0, str(harness.ROOT / "python"))
-# pylint: disable=wrong-import-position
-from sluice import model_process
+from fake_worker import (SAMPLES, FakeEvaluation, FakeTask, FakeWorker, loss_of,
+                         model_and_evaluator, model_and_optimizer)
 
 if "torch" in harness.SUITES:
     import torch
     from torch import nn
 
     import sluice.torch
-    from sluice.torch_job import fixed_digest, fixed_digests, tensors_of
-
-
-class FakeAsked:
-    """The check with the number `cancelled_at`, from 1, finds it cancelled."""
-
-    def __init__(self, number, cancelled_at):
-        self.weights_buffer = number % 2
-        self.over = False
-        self.checks = 0
-        self.logged = {}
-        self._cancelled_at = cancelled_at
-
-    def check(self):
-        self.checks += 1
-        if self.checks == self._cancelled_at:
-            raise model_process.Cancelled
-
-    def log(self, values):
-        self.logged |= values
-
-    def give_up(self):
-        self.over = True
-
-
-class FakeTask(FakeAsked):
-    """Task `number`, of samples 0 and 1 unless `batches` says otherwise."""
-
-    def __init__(self, number, cancelled_at=None, batches=((0, 1),)):
-        super().__init__(number, cancelled_at)
-        self.first_batch = number
-        self.gradient_buffer = 0
-        self.batches = batches
-        self.samples = sum(len(batch) for batch in batches)
-        self.next_first_batch = number + 1
-        self.next_batches = batches
-        self.final = []  # The offsets.
-        self.loss = None
-
-    def final_from(self, offset):
-        self.final.append(offset)
-        self.check()
-
-    def done(self, loss):
-        self.check()
-        self.loss = loss
-        self.over = True
-
-
-class FakeEvaluation(FakeAsked):
-    """Of version `number`."""
-
-    def __init__(self, number, cancelled_at=None):
-        super().__init__(number, cancelled_at)
-        self.measured = None
-
-    def done(self, *measured):
-        self.measured = measured
-        self.over = True
-
-
-class FakeWorker:
-    """Has two vectors of weights: 0, 1, 2, ... and 0, 2, 4, ..., in eighths."""
-
-    def __init__(self, model, tasks, role="worker"):
-        tensors, offset = [], 0
-        for one in tensors_of(model):
-            tensors.append(model_process.Tensor(
-                one.name, tuple(one.tensor.shape), offset, one.kind))
-            offset += one.tensor.numel()
-        self.description = model_process.Description(
-            job="fake", seed=1, worker=0, threads=1, batch_size=2,
-            train_samples=2, test_samples=0, parameters=offset,
-            tensors=tuple(tensors), role=role)
-        self.weights = [
-            memoryview(array.array("f", [i * step / 8 for i in range(offset)]))
-            for step in (1, 2)]
-        self.gradients = [memoryview(array.array("f", [7] * offset))]
-        self._tasks = tasks
-
-    def tasks(self):
-        assert self.description.role == "worker"
-        yield from self._tasks
-
-    def evaluations(self):
-        assert self.description.role == "evaluator"
-        yield from self._tasks
-
-
-SAMPLES = [(i, i) for i in (1.0, 2.0)]
-
-
-def model_and_optimizer(*tasks, model=None, **options):
-    """A linear model, y = w x + b, unless another one is given."""
-    model = model or nn.Linear(1, 1)
-    worker = FakeWorker(model, tasks)
-    opt = sluice.torch.Optimizer(model, worker=worker, **options)
-    return model, opt, worker
-
-
-def model_and_evaluator(*evaluations, model=None):
-    """The same in the evaluator's process."""
-    model = model or nn.Linear(1, 1)
-    worker = FakeWorker(model, evaluations, role="evaluator")
-    return model, sluice.torch.Optimizer(model, worker=worker)
+    from sluice.torch_job import fixed_digest, fixed_digests
 
 
 def frozen_bias():
     model = nn.Linear(1, 1)
     nn.init.ones_(model.bias.requires_grad_(False))
     return model
-
-
-def loss_of(model, batch):
-    x, y = batch
-    return nn.functional.mse_loss(model(x.float().view(-1, 1)),
-                                  y.float().view(-1, 1))
 
 
 @harness.suite("torch")
@@ -243,6 +128,14 @@ class TorchOptimizerTest(unittest.TestCase):
         one, two = draws(FakeTask(1), FakeTask(2))
         self.assertNotEqual(one, two)
         self.assertEqual(draws(FakeTask(2), FakeTask(1)), [two, one])
+
+    def test_the_epoch_is_that_of_the_mini_batch(self):
+        _, opt, _ = model_and_optimizer(FakeTask(0), FakeTask(3))
+        epochs = []
+        for _ in opt.batches(SAMPLES):
+            epochs.append(opt.epoch)
+            opt.step(0.0)
+        self.assertEqual(epochs, [0, 3])
 
     def test_an_evaluator_has_no_mini_batches_and_measures_versions(self):
         evaluations = [FakeEvaluation(0), FakeEvaluation(1)]
@@ -587,103 +480,6 @@ class LocalStepsTest(unittest.TestCase):
                 sluice.torch.MisuseError, "a task has 2 mini-batches, expected "
                 "1: the job's sync.local_steps is for LocalSteps"):
             next(opt.batches(SAMPLES))
-
-
-class Noisy:
-    """Two samples with a random part, and the process that made them."""
-
-    def __len__(self):
-        return 2
-
-    def __getitem__(self, index):
-        return index, torch.rand(()).item(), os.getpid()
-
-
-@harness.suite("torch")
-class LoadingTest(unittest.TestCase):
-
-    def load(self, *numbers, **options):
-        """What is random in mini-batches of these numbers, how many were begun
-        early, and the processes that made them."""
-        _, opt, _ = model_and_optimizer(*[FakeTask(n) for n in numbers])
-        drawn, processes = [], set()
-        for indices, random, made_by in opt.batches(
-                torch.utils.data.DataLoader(Noisy(), batch_size=2, **options)):
-            self.assertEqual(indices.tolist(), [0, 1])
-            drawn.append(random.tolist())
-            processes |= set(made_by.tolist())
-            opt.step(0.0)
-        return drawn, opt.loaded_early_total, processes
-
-    def test_processes_make_the_same_samples_and_begin_with_the_next(self):
-        here, early, processes = self.load(0, 1, 5, 2)
-        self.assertEqual((early, processes), (0, {os.getpid()}))
-        self.assertEqual(len({tuple(one) for one in here}), 4)
-        for method in ["fork", "spawn"]:
-            with self.subTest(method):
-                drawn, early, processes = self.load(
-                    0, 1, 5, 2, num_workers=2, multiprocessing_context=method)
-                self.assertEqual(drawn, here)
-                self.assertEqual(early, 1)  # The one that follows its number.
-                self.assertNotIn(os.getpid(), processes)
-
-    def test_without_processes_the_next_one_is_made_while_the_worker_pushes(
-            self):
-        def early(*numbers):
-            tasks = [FakeTask(n) for n in numbers]
-            _, opt, _ = model_and_optimizer(*tasks)
-            made, found = [], []
-            for batch in opt.batches(Noisy()):
-                made.append(opt.loaded_early_total)
-                found.append(batch[1].tolist())
-                opt.step(0.0)
-            return made, found
-
-        # Once one was expected that came, until one was that did not.
-        made, found = early(0, 1, 2, 5, 6, 7)
-        self.assertEqual(made, [0, 0, 1, 1, 1, 2])
-        self.assertEqual(found[2], early(2)[1][0])
-        self.assertEqual(found[5], early(7)[1][0])
-
-    def test_what_fails_ahead_of_its_task_is_raised_in_it_alone(self):
-        tasks = [FakeTask(n) for n in (0, 1, 2, 3)]
-        tasks[1].next_batches = tasks[2].next_batches = ((9, 9),)
-        tasks[3].batches = ((9, 9),)
-        _, opt, _ = model_and_optimizer(*tasks)
-        with self.assertRaises(IndexError):
-            for _ in opt.batches(SAMPLES):
-                opt.step(0.0)
-        self.assertEqual([task.over for task in tasks],
-                         [True, True, True, False])
-
-    def test_what_the_dataset_raises_is_raised(self):
-        _, opt, _ = model_and_optimizer(FakeTask(0, batches=[["one"]]))
-        loader = torch.utils.data.DataLoader([1, 2], batch_size=2,
-                                             num_workers=1)
-        with self.assertRaisesRegex(TypeError, "list indices must be integers"):
-            next(opt.batches(loader))
-
-    def test_a_loader_that_does_not_fit_the_job_is_refused(self):
-        def endless():
-            yield 1
-        for dataset, said in [
-                ([1], "the dataset has 1 samples, the job's "
-                 "data.external.train_samples is 2"),
-                (torch.utils.data.DataLoader([1, 2], batch_size=1),
-                 "the DataLoader has mini-batches of 1, the job's "
-                 "data.batch_size is 2"),
-                (endless(), r"has no len\(\), expected a dataset with len")]:
-            _, opt, _ = model_and_optimizer(FakeTask(0))
-            with self.assertRaisesRegex(sluice.torch.MisuseError, said):
-                next(opt.batches(dataset))
-
-    def test_the_epoch_is_that_of_the_mini_batch(self):
-        _, opt, _ = model_and_optimizer(FakeTask(0), FakeTask(3))
-        epochs = []
-        for _ in opt.batches(SAMPLES):
-            epochs.append(opt.epoch)
-            opt.step(0.0)
-        self.assertEqual(epochs, [0, 3])
 
 
 if __name__ == "__main__":

@@ -1,0 +1,106 @@
+#!/usr/bin/python3 -B
+"""The mini-batches of sluice.torch: which samples, who makes them, and when."""
+
+import os
+import unittest
+
+import harness
+from fake_worker import SAMPLES, FakeTask, model_and_optimizer
+
+if "torch" in harness.SUITES:
+    import torch
+
+    import sluice.torch
+
+
+class Noisy:
+    """Two samples with a random part, and the process that made them."""
+
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, index):
+        return index, torch.rand(()).item(), os.getpid()
+
+
+@harness.suite("torch")
+class LoadingTest(unittest.TestCase):
+
+    def load(self, *numbers, **options):
+        """What is random in mini-batches of these numbers, how many were begun
+        early, and the processes that made them."""
+        _, opt, _ = model_and_optimizer(*[FakeTask(n) for n in numbers])
+        drawn, processes = [], set()
+        for indices, random, made_by in opt.batches(
+                torch.utils.data.DataLoader(Noisy(), batch_size=2, **options)):
+            self.assertEqual(indices.tolist(), [0, 1])
+            drawn.append(random.tolist())
+            processes |= set(made_by.tolist())
+            opt.step(0.0)
+        return drawn, opt.loaded_early_total, processes
+
+    def test_processes_make_the_same_samples_and_begin_with_the_next(self):
+        here, early, processes = self.load(0, 1, 5, 2)
+        self.assertEqual((early, processes), (0, {os.getpid()}))
+        self.assertEqual(len({tuple(one) for one in here}), 4)
+        for method in ["fork", "spawn"]:
+            with self.subTest(method):
+                drawn, early, processes = self.load(
+                    0, 1, 5, 2, num_workers=2, multiprocessing_context=method)
+                self.assertEqual(drawn, here)
+                self.assertEqual(early, 1)  # The one that follows its number.
+                self.assertNotIn(os.getpid(), processes)
+
+    def test_without_processes_the_next_one_is_made_while_the_worker_pushes(
+            self):
+        def early(*numbers):
+            tasks = [FakeTask(n) for n in numbers]
+            _, opt, _ = model_and_optimizer(*tasks)
+            made, found = [], []
+            for batch in opt.batches(Noisy()):
+                made.append(opt.loaded_early_total)
+                found.append(batch[1].tolist())
+                opt.step(0.0)
+            return made, found
+
+        # Once one was expected that came, until one was that did not.
+        made, found = early(0, 1, 2, 5, 6, 7)
+        self.assertEqual(made, [0, 0, 1, 1, 1, 2])
+        self.assertEqual(found[2], early(2)[1][0])
+        self.assertEqual(found[5], early(7)[1][0])
+
+    def test_what_fails_ahead_of_its_task_is_raised_in_it_alone(self):
+        tasks = [FakeTask(n) for n in (0, 1, 2, 3)]
+        tasks[1].next_batches = tasks[2].next_batches = ((9, 9),)
+        tasks[3].batches = ((9, 9),)
+        _, opt, _ = model_and_optimizer(*tasks)
+        with self.assertRaises(IndexError):
+            for _ in opt.batches(SAMPLES):
+                opt.step(0.0)
+        self.assertEqual([task.over for task in tasks],
+                         [True, True, True, False])
+
+    def test_what_the_dataset_raises_is_raised(self):
+        _, opt, _ = model_and_optimizer(FakeTask(0, batches=[["one"]]))
+        loader = torch.utils.data.DataLoader([1, 2], batch_size=2,
+                                             num_workers=1)
+        with self.assertRaisesRegex(TypeError, "list indices must be integers"):
+            next(opt.batches(loader))
+
+    def test_a_loader_that_does_not_fit_the_job_is_refused(self):
+        def endless():
+            yield 1
+        for dataset, said in [
+                ([1], "the dataset has 1 samples, the job's "
+                 "data.external.train_samples is 2"),
+                (torch.utils.data.DataLoader([1, 2], batch_size=1),
+                 "the DataLoader has mini-batches of 1, the job's "
+                 "data.batch_size is 2"),
+                (endless(), r"has no len\(\), expected a dataset with len")]:
+            _, opt, _ = model_and_optimizer(FakeTask(0))
+            with self.assertRaisesRegex(sluice.torch.MisuseError, said):
+                next(opt.batches(dataset))
+
+
+if __name__ == "__main__":
+    harness.main()
