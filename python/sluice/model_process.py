@@ -114,6 +114,21 @@ class Description:
     parameters: int  # Floats of the flat vector.
     tensors: tuple[Tensor, ...]
     role: str = "worker"  # Or "evaluator": who has started this process.
+    partitions: int = 1  # Of the training samples; they take turns.
+
+    def epoch_at(self, batch: int) -> float:
+        """How often mini-batches 0 to `batch` - 1 go through the training
+        samples: a whole number where an epoch begins, whose last mini-batch may
+        be short."""
+        # The same cut as that of common/batch_grid.cc.
+        small, larger = divmod(self.train_samples, self.partitions)
+        sizes = [small + (p < larger) for p in range(self.partitions)]
+        epochs, within = divmod(
+            batch, sum(-(-size // self.batch_size) for size in sizes))
+        rounds, turn = divmod(within, self.partitions)
+        samples = sum(min((rounds + (p < turn)) * self.batch_size, size)
+                      for p, size in enumerate(sizes))
+        return (epochs * self.train_samples + samples) / self.train_samples
 
     @staticmethod
     def from_json(text: bytes) -> "Description":

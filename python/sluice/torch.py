@@ -99,9 +99,9 @@ class _Training:
     @property
     def epoch(self) -> float:
         """Where in the run the present mini-batch is: 1.5 is the middle of the
-        second epoch. The same for a mini-batch whoever computes it."""
-        return (self._batch * self.description.batch_size /
-                self.description.train_samples)
+        second epoch, and each epoch begins at a whole number. The same for a
+        mini-batch whoever computes it."""
+        return self.description.epoch_at(self._batch)
 
     @property
     def loaded_early_total(self) -> int:

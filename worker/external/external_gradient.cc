@@ -42,6 +42,9 @@ ModelDescription DescriptionOf(const ResolvedJob& job, WorkerId id) {
   description.batch_size = job.job.data().batch_size();
   description.train_samples = job.data.train_samples;
   description.test_samples = job.data.test_samples;
+  if (job.job.data().sharding() == proto::Data::STATIC) {
+    description.partitions = job.job.cluster().workers();
+  }
   description.parameters = job.layout.size();
   for (size_t i = 0; i < job.layout.tensors().size(); ++i) {
     const TensorSpec& tensor = job.layout.tensors()[i];

@@ -27,6 +27,17 @@ evaluation { enabled: false }
 stop { updates: 5 }
 )";
 
+TEST(DescriptionOfTest, UnderStaticShardingEachWorkerHasAPartition) {
+  const auto partitions = [](const std::string& sharding) {
+    const auto job = ParseJob(
+        kJob, "job", {"sync.local_steps=1", "cluster.workers=3", sharding});
+    EXPECT_TRUE(job.ok()) << job.status().message().data();
+    return DescriptionOf(*job, WorkerId(0)).partitions;
+  };
+  EXPECT_EQ(partitions("data.sharding=DYNAMIC"), 1);
+  EXPECT_EQ(partitions("data.sharding=STATIC"), 3);
+}
+
 class ExternalGradientTest : public testing::Test {
  protected:
   // REQUIRES: it becomes ready.

@@ -52,6 +52,7 @@ std::string ModelDescription::ToJson() const {
                                  {"batch_size", batch_size},
                                  {"train_samples", train_samples},
                                  {"test_samples", test_samples},
+                                 {"partitions", partitions},
                                  {"parameters", parameters},
                                  {"tensors", table}});
 }

@@ -27,6 +27,8 @@ struct ModelDescription {
   int threads = 1;         // That it may compute with.
   int64_t batch_size = 0;  // Samples of a full mini-batch.
   int64_t train_samples = 0, test_samples = 0;
+  // Of the training split, as BatchGrid cuts it.
+  int64_t partitions = 1;
   int64_t parameters = 0;  // Floats of the flat vector.
   std::vector<Tensor> tensors;
 
