@@ -68,6 +68,9 @@ class _Training:
         self._model = model
         self._tensors = tensors_of(model)
         self._check_model()
+        # Each parameter, and whether the job has it.
+        self._trained = [(name, parameter, parameter.requires_grad)
+                         for name, parameter in model.named_parameters()]
         # A running statistic becomes the mini-batch's own value, of which the
         # cluster makes the moving average.
         self._batch_norms = [module for module in model.modules()
@@ -127,6 +130,7 @@ class _Training:
         if self._serves_evaluator():
             return
         self._loading = self._loading_of(dataset, collate)
+        self._check_trained()
         self._fixed = fixed_digests(self._model)
         self._worker.own_input = fixed_digest(self._fixed)
         try:
@@ -204,12 +208,22 @@ class _Training:
             raise MisuseError("step(loss) was called twice for a mini-batch, or "
                               "outside of the loop over batches()")
         self._awaits_step = False
+        self._check_trained()
         self._check_fixed()
         self._task.log(self._take_logged())
         try:
             self._step(loss.item() if isinstance(loss, torch.Tensor) else loss)
         except model_process.Cancelled:
             self._task.give_up()
+
+    def _check_trained(self) -> None:
+        for name, parameter, trained in self._trained:
+            if parameter.requires_grad != trained:
+                raise MisuseError(
+                    f"{name} has requires_grad={parameter.requires_grad}, "
+                    f"expected {trained} as when "
+                    f"sluice.torch.{type(self).__name__} took the model: the "
+                    "job fixes which parameters are trained")
 
     def _check_fixed(self) -> None:
         """After the first mini-batch: what no job has is as it was before. A

@@ -6,7 +6,57 @@ import dataclasses
 import unittest
 
 import harness
-from fake_worker import FakeTask, model_and_optimizer
+from fake_worker import (SAMPLES, FakeTask, FakeWorker, loss_of,
+                         model_and_optimizer)
+
+if "torch" in harness.SUITES:
+    import torch
+    from torch import nn
+
+    import sluice.torch
+
+
+@harness.suite("torch")
+class TrainedTest(unittest.TestCase):
+
+    def optimizer(self, kind, model):
+        worker = FakeWorker(model, [FakeTask(n) for n in range(3)])
+        if kind == "Optimizer":
+            return sluice.torch.Optimizer(model, worker=worker)
+        return sluice.torch.LocalSteps(
+            model, torch.optim.SGD(model.parameters(), lr=1), worker=worker)
+
+    def refused_at(self, mini_batch, kind, before):
+        """What is said where a bias with requires_grad=`before` changes that in
+        a mini-batch, or before the loop (-1)."""
+        model = nn.Linear(1, 1)
+        model.bias.requires_grad_(before)
+        opt = self.optimizer(kind, model)
+        if mini_batch < 0:
+            model.bias.requires_grad_(not before)
+        computed = 0
+        with self.assertRaises(sluice.torch.MisuseError) as raised:
+            for batch in opt.batches(SAMPLES):
+                if computed == mini_batch:
+                    model.bias.requires_grad_(not before)
+                opt.zero_grad()
+                loss = loss_of(model, batch)
+                loss.backward()
+                opt.step(loss)
+                computed += 1
+        self.assertEqual(computed, max(0, mini_batch))
+        return str(raised.exception)
+
+    def test_what_is_trained_does_not_change_in_the_loop(self):
+        for kind in "Optimizer", "LocalSteps":
+            for before in True, False:
+                for mini_batch in -1, 0, 2:
+                    with self.subTest(kind, before=before, at=mini_batch):
+                        self.assertEqual(
+                            self.refused_at(mini_batch, kind, before),
+                            f"bias has requires_grad={not before}, expected "
+                            f"{before} as when sluice.torch.{kind} took the "
+                            "model: the job fixes which parameters are trained")
 
 
 @harness.suite("torch")
