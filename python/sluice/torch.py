@@ -71,13 +71,11 @@ class _Training:
         # Each parameter, and whether the job has it.
         self._trained = [(name, parameter, parameter.requires_grad)
                          for name, parameter in model.named_parameters()]
-        # A running statistic becomes the mini-batch's own value, of which the
-        # cluster makes the moving average.
         self._batch_norms = [module for module in model.modules()
                              if isinstance(module, BatchNorm)
                              and module.running_mean is not None]
-        for module in self._batch_norms:
-            module.register_forward_hook(_weigh_next_call)
+        # While a mini-batch is computed, what gives each its own back.
+        self._own_momentum = contextlib.ExitStack()
         with warnings.catch_warnings():
             # They are read-only on purpose.
             warnings.filterwarnings("ignore", message=".*not writable")
@@ -210,6 +208,7 @@ class _Training:
         self._awaits_step = False
         self._check_trained()
         self._check_fixed()
+        self._take_statistics()
         self._task.log(self._take_logged())
         try:
             self._step(loss.item() if isinstance(loss, torch.Tensor) else loss)
@@ -244,6 +243,26 @@ class _Training:
         taken, self._logged = self._logged, {}
         return taken
 
+    def _begin_statistics(self) -> None:
+        """A running statistic becomes the mini-batch's own value, of which the
+        cluster makes the moving average."""
+        for module in self._batch_norms:
+            self._own_momentum.callback(setattr, module, "momentum",
+                                        module.momentum)
+            module.momentum = 1.0  # Nothing remains of what was before.
+            hook = module.register_forward_hook(_weigh_next_call)
+            self._own_momentum.callback(hook.remove)
+
+    def _take_statistics(self) -> None:
+        """Moves those of the mini-batch into the gradient: the model has the
+        cluster's again, and is as the program made it."""
+        self._own_momentum.close()
+        self._collect_statistics()
+        for one, values in zip(self._tensors,
+                               self._weights[self._task.weights_buffer]):
+            if one.is_statistic:
+                one.tensor.copy_(values)
+
     def _serves_evaluator(self) -> bool:
         return self.description.role == "evaluator"
 
@@ -253,6 +272,10 @@ class _Training:
 
     def _begin(self) -> None:
         """Prepares for the present task, whose weights are in place."""
+        raise NotImplementedError
+
+    def _collect_statistics(self) -> None:
+        """Those of the mini-batch go into the gradient."""
         raise NotImplementedError
 
     def _step(self, loss: float) -> None:
@@ -267,10 +290,10 @@ class _Training:
                                        own[at + 1:] + following)
             self._batch = number
             seed_all(self.description.seed, number, 1)
-            for module in self._batch_norms:
-                module.momentum = 1.0  # Nothing remains of what was before.
+            self._begin_statistics()
             self._awaits_step = True
-            yield batch
+            with self._own_momentum:  # Where step() is not called.
+                yield batch
             if task.over:  # It was cancelled, or this was the last one.
                 return
             if self._awaits_step:
@@ -374,11 +397,17 @@ class Optimizer(_Training):
         self._sent_from = self.description.parameters
         self._is_cancelled = False
 
+    def _collect_statistics(self) -> None:
+        for at in range(self._complete_from):
+            if self._tensors[at].is_statistic:
+                self._collect(at)
+
     def _step(self, loss: float) -> None:
         if self._is_cancelled:
             raise model_process.Cancelled
         for at in range(self._complete_from):
-            self._collect(at)
+            if not self._tensors[at].is_statistic:
+                self._collect(at)
         self._task.done(loss)
 
     def _collect(self, at: int) -> None:
@@ -486,16 +515,19 @@ class LocalSteps(_Training):
         if self._fresh_state:
             self._inner.state.clear()
 
+    def _collect_statistics(self) -> None:
+        batches = len(self._task.batches)
+        for one, place in zip(self._tensors, self._gradient):
+            if one.is_statistic:  # The mean over the mini-batches.
+                share = one.tensor / batches
+                place.copy_(share if self._steps == 0 else place + share)
+
     @torch.no_grad()
     def _step(self, loss: float) -> None:
         self._inner.step()
         batches = self._task.batches
         self._loss += loss * len(batches[self._steps])
         self._steps += 1
-        for one, place in zip(self._tensors, self._gradient):
-            if one.is_statistic:  # The mean over the mini-batches.
-                share = one.tensor / len(batches)
-                place.copy_(share if self._steps == 1 else place + share)
         if self._steps < len(batches):
             self._task.check()
             return

@@ -2,6 +2,7 @@
 """What a loop over sluice.torch's mini-batches may do with its model, what is
 said of what it must not, and where in the run it is."""
 
+import copy
 import dataclasses
 import unittest
 
@@ -16,22 +17,23 @@ if "torch" in harness.SUITES:
     import sluice.torch
 
 
+def optimizer(kind, model, *tasks):
+    worker = FakeWorker(model, tasks)
+    if kind == "Optimizer":
+        return sluice.torch.Optimizer(model, worker=worker)
+    return sluice.torch.LocalSteps(
+        model, torch.optim.SGD(model.parameters(), lr=1), worker=worker)
+
+
 @harness.suite("torch")
 class TrainedTest(unittest.TestCase):
-
-    def optimizer(self, kind, model):
-        worker = FakeWorker(model, [FakeTask(n) for n in range(3)])
-        if kind == "Optimizer":
-            return sluice.torch.Optimizer(model, worker=worker)
-        return sluice.torch.LocalSteps(
-            model, torch.optim.SGD(model.parameters(), lr=1), worker=worker)
 
     def refused_at(self, mini_batch, kind, before):
         """What is said where a bias with requires_grad=`before` changes that in
         a mini-batch, or before the loop (-1)."""
         model = nn.Linear(1, 1)
         model.bias.requires_grad_(before)
-        opt = self.optimizer(kind, model)
+        opt = optimizer(kind, model, *[FakeTask(n) for n in range(3)])
         if mini_batch < 0:
             model.bias.requires_grad_(not before)
         computed = 0
@@ -57,6 +59,48 @@ class TrainedTest(unittest.TestCase):
                             f"bias has requires_grad={not before}, expected "
                             f"{before} as when sluice.torch.{kind} took the "
                             "model: the job fixes which parameters are trained")
+
+
+@harness.suite("torch")
+class StatisticsTest(unittest.TestCase):
+
+    def assert_is_the_clusters(self, model, version):
+        """Its statistics are those of the fake worker's weights, and it is as
+        the program made it."""
+        self.assertEqual(model[0].running_mean, 2 * (version + 1) / 8)
+        self.assertEqual(model[0].running_var, 3 * (version + 1) / 8)
+        self.assertEqual(model[0].momentum, 0.3)
+        self.assertFalse(model[0]._forward_hooks)
+
+    def test_after_step_they_are_the_clusters_and_nothing_is_left_behind(self):
+        tasks = {"Optimizer": [FakeTask(0), FakeTask(1)],
+                 "LocalSteps": [FakeTask(0, batches=((0, 1), (1, 1))),
+                                FakeTask(3)]}
+        for kind, of_kind in tasks.items():
+            model = nn.Sequential(nn.BatchNorm1d(1, momentum=0.3))
+            opt = optimizer(kind, model, *of_kind)
+            self.assertFalse(model[0]._forward_hooks)
+            for batch in opt.batches(SAMPLES):
+                opt.zero_grad()
+                loss = loss_of(model, batch)
+                loss.backward()
+                self.assertEqual(model[0].running_mean, batch[0].mean())
+                opt.step(loss)
+                self.assert_is_the_clusters(copy.deepcopy(model),
+                                            opt._task.weights_buffer)
+                # What is in train mode without being a mini-batch is no matter.
+                loss_of(model, batch)
+
+    def test_nothing_is_left_behind_where_a_mini_batch_has_no_step(self):
+        model = nn.Sequential(nn.BatchNorm1d(1, momentum=0.3))
+        opt = optimizer("Optimizer", model, FakeTask(0, cancelled_at=1))
+        opt.run(lambda batch: loss_of(model, batch), SAMPLES)
+        self.assert_is_the_clusters(model, 0)
+        opt = optimizer("Optimizer", model, FakeTask(0), FakeTask(1))
+        with self.assertRaises(sluice.torch.MisuseError):
+            for _ in opt.batches(SAMPLES):
+                pass
+        self.assert_is_the_clusters(model, 0)
 
 
 @harness.suite("torch")
