@@ -86,6 +86,7 @@ class _Training:
         self._batch = 0  # The present mini-batch's number.
         self._awaits_step = False
         self._logged: dict[str, float] = {}  # And not sent yet.
+        self._warned_of: set[str] = set()
         # fixed_digests before the first mini-batch, until they are compared.
         self._fixed: dict[str, str] | None = None
         self._loading: Loading | None = None
@@ -238,6 +239,12 @@ class _Training:
                     "as it was: it is not trained, so neither the other "
                     "processes nor weights.safetensors have its new values (a "
                     "cache of the process's own has persistent=False)")
+
+    def _warn_once(self, of: str, text: str, callers: int) -> None:
+        """The program's own line is so many callers up."""
+        if of not in self._warned_of:
+            self._warned_of.add(of)
+            warnings.warn(text, stacklevel=2 + callers)
 
     def _take_logged(self) -> dict[str, float]:
         taken, self._logged = self._logged, {}
@@ -416,6 +423,11 @@ class Optimizer(_Training):
         value = one.tensor if one.is_statistic else one.tensor.grad
         if value is None:  # The loss does not depend on it.
             place.zero_()
+            self._warn_once(
+                one.name, f"{one.name} has no gradient in mini-batch "
+                f"{self._batch}, which counts as one of zeros: momentum and "
+                "weight decay go on, where torch leaves the parameter as it is "
+                "(said once for each parameter)", callers=3)
             return
         if value.data_ptr() == place.data_ptr():
             return

@@ -5,6 +5,7 @@ said of what it must not, and where in the run it is."""
 import copy
 import dataclasses
 import unittest
+import warnings
 
 import harness
 from fake_worker import (SAMPLES, FakeTask, FakeWorker, loss_of,
@@ -59,6 +60,27 @@ class TrainedTest(unittest.TestCase):
                             f"bias has requires_grad={not before}, expected "
                             f"{before} as when sluice.torch.{kind} took the "
                             "model: the job fixes which parameters are trained")
+
+
+@harness.suite("torch")
+class WarningsTest(unittest.TestCase):
+
+    def test_a_parameter_without_a_gradient_is_named_once(self):
+        model, opt, worker = model_and_optimizer(*[FakeTask(n)
+                                                   for n in (3, 4)])
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            for x, _ in opt.batches(SAMPLES):
+                model.zero_grad(set_to_none=True)
+                (x.float() * model.weight).sum().backward()
+                opt.step(0.0)
+                self.assertEqual(list(worker.gradients[0]), [3, 0])
+        self.assertEqual(
+            [str(one.message) for one in said],
+            ["bias has no gradient in mini-batch 3, which counts as one of "
+             "zeros: momentum and weight decay go on, where torch leaves the "
+             "parameter as it is (said once for each parameter)"])
+        self.assertEqual(said[0].filename, __file__)
 
 
 @harness.suite("torch")

@@ -54,15 +54,6 @@ class TorchOptimizerTest(unittest.TestCase):
         self.assertEqual(opt.copied_total, 2)
         self.assertAlmostEqual(worker.gradients[0][1], -7 / 8 - 15 / 8, 6)
 
-    def test_what_the_loss_does_not_depend_on_has_gradient_zero(self):
-        model, opt, worker = model_and_optimizer(FakeTask(0))
-        for x, _ in opt.batches(SAMPLES):
-            model.zero_grad(set_to_none=True)
-            loss = (x.float() * model.weight).sum()
-            loss.backward()
-            opt.step(loss)
-        self.assertEqual(list(worker.gradients[0]), [3, 0])
-
     def test_a_statistic_is_the_mini_batchs_own(self):
         model, opt, worker = model_and_optimizer(
             FakeTask(0), model=nn.BatchNorm1d(1, momentum=0.3))
