@@ -373,7 +373,9 @@ class Worker:
         # and the evaluator before it is refused.
         self.own_input = ""
         self._task = None
-        self._over = False  # STOP has come.
+        # They go on where a loop over them was left.
+        self._tasks = self._asked("task", Task, TASK)
+        self._evaluations = self._asked("evaluation", Evaluation, EVALUATE)
         self._pid = os.getpid()
         self._link = None
         self._print = sys.excepthook
@@ -397,21 +399,23 @@ class Worker:
     def tasks(self) -> Iterator[Task]:
         """Says that this program is ready; then each task, until the worker
         ends. Each must be done or given up before the next one is asked for.
-        There are none if they have come to their end before."""
-        return self._asked("worker", Task, TASK)
+        A second call goes on with the next one; there are none if they have
+        come to their end before."""
+        self._check_role("worker", "tasks")
+        return self._tasks
 
     def evaluations(self) -> Iterator[Evaluation]:
         """The same of an evaluator."""
-        return self._asked("evaluator", Evaluation, EVALUATE)
+        self._check_role("evaluator", "evaluations")
+        return self._evaluations
 
-    def _asked(self, role: str, what: type, kind: int) -> Iterator:
-        name = what.__name__.lower()
+    def _check_role(self, role: str, asked: str) -> None:
         if role != self.description.role:
-            raise RuntimeError(f"this program asks for {name}s, which are a "
+            raise RuntimeError(f"this program asks for {asked}, which are a "
                                f"{role}'s, but serves a "
                                f"{self.description.role}")
-        if self._over:
-            return
+
+    def _asked(self, name: str, what: type, kind: int) -> Iterator:
         try:
             self._link.send(_READY.pack(READY, PROTOCOL) +
                             self.own_input.encode())
@@ -423,7 +427,7 @@ class Worker:
                         f"{name} {self._task.number} is neither done nor given "
                         "up, and the next one is asked for")
         except _Stop:
-            self._over = True
+            pass
 
     def _on_exception(self, kind, error, trace):
         self._print(kind, error, trace)

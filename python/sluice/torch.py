@@ -89,6 +89,10 @@ class _Training:
         self._warned_of: set[str] = set()
         # fixed_digests before the first mini-batch, until they are compared.
         self._fixed: dict[str, str] | None = None
+        # Goes on where a loop over batches() was left; None before the first
+        # one and after the last.
+        self._mini_batches: Iterator[Any] | None = None
+        self._run_is_over = False
         self._loading: Loading | None = None
         self._runs = False  # run() is the loop, and catches Cancelled.
         torch.set_num_threads(self.description.threads)
@@ -123,15 +127,28 @@ class _Training:
         torch, NumPy and random are seeded by the job's seed and the
         mini-batch's number.
 
-        There is none in the evaluator's process, which goes on to
+        Where a loop over them was left after step(), the next call goes on with
+        the next mini-batch. There is none in the evaluator's process, which goes on to
         evaluate(), nor once the run is over. The model then has the weights of
         the last mini-batch here, and not the final ones."""
-        if self._serves_evaluator():
+        if self._serves_evaluator() or self._run_is_over:
             return
-        self._loading = self._loading_of(dataset, collate)
-        self._check_trained()
-        self._fixed = fixed_digests(self._model)
-        self._worker.own_input = fixed_digest(self._fixed)
+        loading = self._loading_of(dataset, collate)
+        loading.loaded_early_total = self.loaded_early_total
+        self._loading = loading
+        if self._mini_batches is None:
+            self._check_trained()
+            self._fixed = fixed_digests(self._model)
+            self._worker.own_input = fixed_digest(self._fixed)
+            self._mini_batches = self._batches_of_tasks()
+        try:
+            # `yield from` would end them with the caller's loop.
+            for batch in self._mini_batches:
+                yield batch
+        finally:
+            loading.close()
+
+    def _batches_of_tasks(self) -> Iterator[Any]:
         try:
             for task in self._worker.tasks():
                 self._task = task
@@ -144,8 +161,9 @@ class _Training:
                 yield from self._batches_of(task)
                 for expected in following:
                     self._loading.expect(*expected)
+            self._run_is_over = True
         finally:
-            self._loading.close()
+            self._mini_batches = None
 
     def run(self, compute: Callable[[Any], torch.Tensor], dataset: Any,
             collate: Callable | None = None) -> None:

@@ -9,12 +9,19 @@ import json
 import os
 import pathlib
 import signal
+import socket
 import struct
+import sys
 import unittest
 
 import cluster
 import harness
 from ledger import Ledger
+
+sys.path.insert(0, str(harness.ROOT / "python"))
+# pylint: disable=wrong-import-position
+import sluice
+from sluice import model_process
 
 FEATURES = 40  # Of 41 weights two shards hold ranges of 32 and 9.
 PROGRAM = harness.ROOT / "worker/external/testing/linear_model.py"
@@ -74,6 +81,56 @@ MEASURED = harness.sets(["data.external.test_samples=30",
 def metrics(run):
     return [json.loads(line) for line in
             (run.dir / "metrics.jsonl").read_text().splitlines()]
+
+
+def memory(content):
+    """A descriptor of it, as the worker shares memory."""
+    descriptor = os.memfd_create("memory")
+    os.write(descriptor, content)
+    return descriptor
+
+
+class TasksTest(unittest.TestCase):
+    """sluice.model_process.Worker in this process, with a worker that only
+    speaks the protocol."""
+
+    def start(self):
+        """The worker's end of the socket."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.addCleanup(ours.close)
+        self.addCleanup(setattr, sys, "excepthook", sys.excepthook)
+        self.addCleanup(setattr, model_process.Worker, "_taken", False)
+        description = {
+            "protocol": 1, "version": sluice.__version__, "job": "j", "seed": 1,
+            "role": "worker", "worker": 0, "threads": 1, "batch_size": 1,
+            "train_samples": 8, "test_samples": 0, "partitions": 1,
+            "parameters": 1, "tensors": []}
+        shared = [memory(bytes(4)), memory(bytes(4)),
+                  memory(struct.pack("<qq", 1, 0)),
+                  memory(json.dumps(description).encode())]
+        socket.send_fds(ours, [struct.pack("<IIII", model_process.HELLO, 1, 1,
+                                           1)], shared)
+        for descriptor in shared:
+            os.close(descriptor)
+        os.environ[model_process.SOCKET_VARIABLE] = str(theirs.detach())
+        return ours
+
+    def test_a_loop_that_was_left_goes_on_with_the_next_task(self):
+        link = self.start()
+        worker = model_process.Worker()
+        for number in 1, 2, 3:
+            link.send(struct.pack("<IIIIQqdqqqII", model_process.TASK, 0, 0, 1,
+                                  number, number, 0.0, 1, 0, 0, 0, 0))
+            for task in worker.tasks():
+                self.assertEqual(task.number, number)
+                task.done(0.5)
+                break
+        link.send(struct.pack("<II", model_process.STOP, 0))
+        self.assertEqual(list(worker.tasks()), [])
+        self.assertEqual(list(worker.tasks()), [])
+        said = [int.from_bytes(link.recv(64)[:4], "little") for _ in range(7)]
+        self.assertEqual(said, [model_process.READY] + 3 * [
+            model_process.FINAL, model_process.RESULT])
 
 
 class ModelProcessTest(unittest.TestCase):

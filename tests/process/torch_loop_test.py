@@ -63,6 +63,46 @@ class TrainedTest(unittest.TestCase):
 
 
 @harness.suite("torch")
+class LeftLoopTest(unittest.TestCase):
+
+    def test_a_loop_that_was_left_goes_on_with_the_next_mini_batch(self):
+        tasks = {"Optimizer": [FakeTask(n) for n in range(5)],
+                 "LocalSteps": [FakeTask(n, batches=((0,), (1,), (0, 1)))
+                                for n in (0, 3)]}
+        for kind, of_kind in tasks.items():
+            for loops_over in self.datasets():
+                opt = optimizer(kind, nn.Linear(1, 1), *of_kind)
+                sizes = [[] for _ in range(4)]
+                for epoch, dataset in zip(sizes, loops_over):
+                    for x, _ in opt.batches(dataset):
+                        epoch.append(len(x))
+                        opt.step(0.0)
+                        if len(epoch) == 2:
+                            break
+                self.assertEqual(sizes, {
+                    "Optimizer": [[2, 2], [2, 2], [2], []],
+                    "LocalSteps": [[1, 1], [2, 1], [1, 2], []]}[kind])
+                for task in of_kind:
+                    self.assertTrue(task.over)
+                    task.over = False
+
+    def datasets(self):
+        """For each of four loops: the same, or one after the other."""
+        loader = torch.utils.data.DataLoader(SAMPLES, batch_size=2,
+                                             num_workers=1)
+        return [[SAMPLES] * 4, [loader] * 4, [SAMPLES, loader, SAMPLES, loader]]
+
+    def test_one_that_was_left_without_step_is_refused(self):
+        opt = optimizer("Optimizer", nn.Linear(1, 1), FakeTask(3), FakeTask(4))
+        for _ in opt.batches(SAMPLES):
+            break
+        with self.assertRaisesRegex(
+                sluice.torch.MisuseError,
+                r"^step\(loss\) was not called for mini-batch 3$"):
+            next(opt.batches(SAMPLES))
+
+
+@harness.suite("torch")
 class WarningsTest(unittest.TestCase):
 
     def test_a_parameter_without_a_gradient_is_named_once(self):

@@ -104,8 +104,11 @@ print(*evaluate(model, FashionMnist("t10k")))
     def test_a_loop_of_several_epochs_ends_with_the_run(self):
         run = self.train(self.job, small_torch.changed(
             ("in opt.batches(Samples()):",
-             "in (batch for epoch in range(3)\n"
-             "             for batch in opt.batches(Samples())):"),
+             # Each leaves it after four mini-batches, and the last ones have
+             # none.
+             "in (batch for epoch in range(20)\n"
+             "             for _, batch in zip(range(4),\n"
+             "                                 opt.batches(Samples()))):"),
             ("opt.evaluate(", "print('after the loop')\nopt.evaluate(")))
         for name in "worker-0", "worker-1", "evaluator":
             log = (run.dir / f"{name}.log").read_text()
