@@ -32,7 +32,7 @@ import torch
 
 from sluice import model_process, torch_evaluation
 # pylint: disable-next=unused-import
-from sluice.torch_job import (BatchNorm, ModelTensor, fixed_digest,
+from sluice.torch_job import (BatchNorm, MisuseError, ModelTensor, fixed_digest,
                               fixed_digests, init, load, tensors_of)
 from sluice.torch_loading import Loading, seed_all
 
@@ -41,11 +41,6 @@ _WORTH_SENDING = 1 << 20
 
 # What a value may be logged as (common/logged_values.h).
 _NAME = re.compile(r"[A-Za-z0-9_./-]{1,64}")
-
-
-class MisuseError(Exception):
-    """The loop did something that it must not: says what was expected and what
-    came."""
 
 
 def _weigh_next_call(module: BatchNorm, *_: Any) -> None:

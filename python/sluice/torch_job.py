@@ -16,6 +16,11 @@ _NORMS = (BatchNorm, torch.nn.LayerNorm, torch.nn.GroupNorm)
 _NAME = re.compile(r"[!-~]{1,256}")
 
 
+class MisuseError(Exception):
+    """The program did something that it must not: says what was expected and
+    what came."""
+
+
 @dataclasses.dataclass(frozen=True)
 class ModelTensor:
     """A tensor of the model that the cluster holds."""
@@ -34,7 +39,8 @@ def tensors_of(model: torch.nn.Module) -> list[ModelTensor]:
     norms, in the order of its modules; a tied parameter once. What is frozen,
     and other buffers, each process has from the program. Raises ValueError
     where one is empty or not float32 in the CPU's memory, or has a name that no
-    job accepts, and for statistics that are no moving average."""
+    job accepts, and for statistics that are no moving average. Raises
+    MisuseError where two parameters share memory."""
     found = []
     seen = set()
     for path, module in model.named_modules():
@@ -67,7 +73,52 @@ def tensors_of(model: torch.nn.Module) -> list[ModelTensor]:
             raise ValueError(f"{one.name} has the shape "
                              f"{list(one.tensor.shape)}, expected at least one "
                              "number")
+    _check_memory(model)
     return found
+
+
+def _check_memory(model: torch.nn.Module) -> None:
+    """Of two parameters with common memory each would get memory of its own."""
+    spans = []  # In memory, of each.
+    for name, parameter in model.named_parameters():
+        if (parameter.device.type == "cpu" and
+                parameter.layout == torch.strided and
+                not torch.nn.parameter.is_lazy(parameter) and
+                parameter.numel() > 0):
+            begin = parameter.data_ptr()
+            end = begin + parameter.element_size() * (
+                1 + _last_place(parameter))
+            spans.append((begin, end, name, parameter))
+    before = []
+    for begin, end, name, parameter in sorted(spans, key=lambda span: span[0]):
+        before = [span for span in before if span[1] > begin]
+        for _, _, other_name, other in before:
+            if _have_common_memory(other, parameter):
+                raise MisuseError(
+                    f"{other_name} and {name} are two parameters that share "
+                    "memory, expected that each has its own; what is tied must "
+                    "be one Parameter: b.weight = a.weight, not b.weight.data "
+                    "= a.weight.data")
+        before.append((begin, end, name, parameter))
+
+
+def _last_place(tensor: torch.Tensor) -> int:
+    """Of its numbers, counted from the first one in memory."""
+    return sum((side - 1) * stride
+               for side, stride in zip(tensor.shape, tensor.stride()))
+
+
+def _have_common_memory(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Of two whose spans overlap, whether a number is in both: their rows may
+    take turns in memory."""
+    if one.is_contiguous() and other.is_contiguous():
+        return True
+    one, other = [
+        tensor.data_ptr() + tensor.element_size() * torch.arange(
+            1 + _last_place(tensor)).as_strided(
+                tensor.shape, tensor.stride()).flatten()
+        for tensor in (one, other)]
+    return bool(torch.isin(one, other).any())
 
 
 def fixed_digests(model: torch.nn.Module) -> dict[str, str]:

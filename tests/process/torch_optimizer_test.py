@@ -14,7 +14,7 @@ if "torch" in harness.SUITES:
     from torch import nn
 
     import sluice.torch
-    from sluice.torch_job import fixed_digest, fixed_digests
+    from sluice.torch_job import fixed_digest, fixed_digests, tensors_of
 
 
 def frozen_bias():
@@ -241,6 +241,37 @@ class TorchOptimizerTest(unittest.TestCase):
             with self.assertRaisesRegex(ValueError, said):
                 sluice.torch.init(model, folder, train_samples=8)
             self.assertEqual(list(folder.iterdir()), [])
+
+    def test_parameters_that_share_memory_are_refused_by_their_names(self):
+        def model(one, other):
+            found = nn.ModuleDict({"a": nn.Linear(2, 2, bias=False),
+                                   "b": nn.Linear(2, 2, bias=False)})
+            found["a"].weight.data, found["b"].weight.data = one, other
+            return found
+
+        memory = torch.zeros(12)
+        square = memory[:4].view(2, 2)
+        said = ("^a.weight and b.weight are two parameters that share memory, "
+                "expected that each has its own; what is tied must be one "
+                "Parameter")
+        worker = FakeWorker(model(torch.zeros(2, 2), torch.zeros(2, 2)), [])
+        for other in square, square.t(), memory[2:6].view(2, 2):
+            with self.assertRaisesRegex(sluice.torch.MisuseError, said):
+                sluice.torch.init(model(square, other), harness.scratch(),
+                                  train_samples=8)
+            frozen = model(square, other)
+            frozen["b"].requires_grad_(False)
+            for one in model(square, other), frozen:
+                with self.assertRaisesRegex(sluice.torch.MisuseError, said):
+                    sluice.torch.Optimizer(one, worker=worker)
+        # Columns of one matrix lie between each other, and are not shared.
+        columns = memory.view(2, 6)
+        tensors_of(model(columns[:, :2], columns[:, 2:4]))
+        with self.assertRaisesRegex(sluice.torch.MisuseError, said):
+            tensors_of(model(columns[:, :2], columns[:, 1:3]))
+        tied = model(square, torch.zeros(2, 2))
+        tied["b"].weight = tied["a"].weight
+        self.assertEqual(len(tensors_of(tied)), 1)
 
     def test_a_name_that_no_job_accepts_is_refused_when_it_is_written(self):
         for name in "a b", "\u00e4", "x" * 250:  # And ".weight" follows.
