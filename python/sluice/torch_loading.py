@@ -2,14 +2,18 @@
 
 import concurrent.futures
 import ctypes
+import pickle
 import random
 import signal
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 import torch
 import torch.multiprocessing  # Sends tensors through shared memory.
+import torch.utils.data._utils.worker as torch_worker
 
 # Mini-batches: the number of each, and the indices of its samples.
 Numbered = Iterable[tuple[int, Sequence[int]]]
@@ -32,7 +36,8 @@ class Loading:
     `dataset` is a DataLoader, or anything with len() and dataset[i]. Of a
     DataLoader its dataset, collate_fn, num_workers, multiprocessing_context and
     worker_init_fn count; which samples come, and in which order, the cluster
-    decides. What is random in a mini-batch is drawn from `seed` and its number,
+    decides. Its processes have torch's get_worker_info(), whose seed is `seed`
+    and the process's number. What is random in a mini-batch is drawn from `seed` and its number,
     in whichever process it is made.
 
     Not thread-safe: call from the thread that trains.
@@ -59,14 +64,14 @@ class Loading:
         if loader is not None and loader.num_workers > 0:
             # Each makes one and has another to go on with.
             self._most_early = 2 * loader.num_workers
-            self._processes = _start(loader, self._make)
+            self._processes = _start(loader, self._make, seed)
 
     def load(self, number: int, indices: Sequence[int],
              following: Numbered = ()) -> Any:
         """Mini-batch `number`, of these samples. Other processes begin with
         the `following`, too, which are likely to be wanted next. Raises what
-        the dataset or `collate` raises, and BrokenProcessPool where a process
-        was killed."""
+        the dataset, `collate` or worker_init_fn raises, and BrokenProcessPool
+        where a process was killed, or ended before it could do anything."""
         if self._processes is None:
             return self._load_here(number, indices)
         self.loaded_early_total += number in self._early
@@ -76,7 +81,10 @@ class Loading:
         for n, of in following:
             if n not in self._early and len(self._early) < self._most_early:
                 self._early[n] = self._submit(n, of)
-        return made.result()
+        try:
+            return made.result()
+        except BrokenProcessPool as error:
+            raise BrokenProcessPool(_WHY_BROKEN) from error
 
     def expect(self, number: int, indices: Sequence[int]) -> None:
         """Nothing is to be done before the next load, which is likely to be of
@@ -114,22 +122,50 @@ class _Make:
     """A mini-batch of its number and the indices of its samples."""
 
     def __init__(self, dataset, collate, seed):
-        self._dataset = dataset
+        self.dataset = dataset
         self._collate = collate
         self._seed = seed
 
     def __call__(self, number: int, indices: list[int]) -> Any:
         seed_all(self._seed, number, 0)
         # PyTorch 2's DataLoader asks for all at once where the dataset can.
-        all_at_once = getattr(self._dataset, "__getitems__", None)
+        all_at_once = getattr(self.dataset, "__getitems__", None)
         return self._collate(all_at_once(indices) if all_at_once else
-                             [self._dataset[i] for i in indices])
+                             [self.dataset[i] for i in indices])
 
 
-_make: _Make | None = None  # In a process of a pool.
+_WHY_BROKEN = (
+    "a process of the DataLoader was killed, or has ended with the error that is "
+    "in the log before this. (A process that is not forked but spawned runs the "
+    "program's own file first: all of it but imports and definitions must "
+    'stand under `if __name__ == "__main__":`.)')
 
 
-def _start(loader, make):
+class _Sent:
+    """The value is sent to a process that is not forked, where an error in
+    making it again is `failure`."""
+
+    def __init__(self, value: Any, failure: Exception | None = None):
+        self.value = value
+        self.failure = failure
+
+    def __reduce__(self):
+        return _receive, (bytes(ForkingPickler.dumps(self.value)),)
+
+
+def _receive(pickled: bytes) -> _Sent:
+    try:
+        return _Sent(pickle.loads(pickled))
+    except Exception as error:  # pylint: disable=broad-except
+        return _Sent(None, error)
+
+
+# In a process of a pool: what makes its mini-batches, or why nothing can.
+_make: _Make | None = None
+_failure: Exception | None = None
+
+
+def _start(loader, make, seed):
     context = (loader.multiprocessing_context or
                torch.multiprocessing.get_context())
     numbers = context.SimpleQueue()
@@ -137,19 +173,37 @@ def _start(loader, make):
         numbers.put(number)
     return concurrent.futures.ProcessPoolExecutor(
         loader.num_workers, context, _begin,
-        (make, loader.worker_init_fn, numbers))
+        (_Sent((make, loader.worker_init_fn)), numbers, loader.num_workers,
+         seed))
 
 
-def _begin(make, worker_init_fn, numbers):
-    global _make  # pylint: disable=global-statement
-    _make = make
+def _begin(sent, numbers, num_workers, seed):
+    global _make, _failure  # pylint: disable=global-statement
     # Else it would wait for work for ever once the program was killed.
     pr_set_pdeathsig = 1
     ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
-    torch.set_num_threads(1)  # As the processes of a DataLoader.
+    try:
+        if sent.failure is not None:
+            raise sent.failure
+        _make, worker_init_fn = sent.value
+        _prepare(worker_init_fn, numbers.get(), num_workers, seed)
+    except Exception as error:  # pylint: disable=broad-except
+        _failure = error  # Raised here it would be lost.
+
+
+def _prepare(worker_init_fn, number, num_workers, seed):
+    """As torch does it in the processes of a DataLoader."""
+    torch.set_num_threads(1)
+    seed = (seed + number) % 2**63
+    random.seed(seed)
+    torch.manual_seed(seed)
+    torch_worker._worker_info = torch_worker.WorkerInfo(
+        id=number, num_workers=num_workers, seed=seed, dataset=_make.dataset)
     if worker_init_fn is not None:
-        worker_init_fn(numbers.get())
+        worker_init_fn(number)
 
 
 def _make_here(number, indices):
+    if _failure is not None:
+        raise _failure
     return _make(number, indices)

@@ -2,7 +2,9 @@
 """The mini-batches of sluice.torch: which samples, who makes them, and when."""
 
 import os
+import signal
 import unittest
+from concurrent.futures.process import BrokenProcessPool
 
 import harness
 from fake_worker import SAMPLES, FakeTask, model_and_optimizer
@@ -23,8 +25,71 @@ class Noisy:
         return index, torch.rand(()).item(), os.getpid()
 
 
+class Told:
+    """Two samples: what the process that makes them was told."""
+
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, index):
+        info = torch.utils.data.get_worker_info()
+        assert info.dataset is self
+        assert info.seed == self.seed_at_start
+        return info.id, info.num_workers, self.number
+
+    def begin(self, number):
+        """The worker_init_fn: that process's copy of the dataset knows it."""
+        dataset = torch.utils.data.get_worker_info().dataset
+        dataset.number = number
+        dataset.seed_at_start = torch.initial_seed()
+
+
+class NotHere:
+    """Two samples that only the process that made them can have."""
+
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, index):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def __reduce__(self):
+        return lost, ()
+
+
+def lost():
+    raise ValueError("the dataset is lost")
+
+
+def fail(number):
+    raise ValueError(f"process {number} has no file")
+
+
 @harness.suite("torch")
 class LoadingTest(unittest.TestCase):
+
+    def test_a_process_is_told_what_those_of_a_data_loader_are(self):
+        _, opt, _ = model_and_optimizer(*[FakeTask(n) for n in range(4)])
+        dataset, told = Told(), set()
+        for batch in opt.batches(torch.utils.data.DataLoader(
+                dataset, batch_size=2, num_workers=2,
+                worker_init_fn=dataset.begin)):
+            told |= set(zip(*[values.tolist() for values in batch]))
+            opt.step(0.0)
+        self.assertTrue(told <= {(0, 2, 0), (1, 2, 1)}, told)
+        self.assertIsNone(torch.utils.data.get_worker_info())
+
+    def test_why_a_process_made_nothing_is_said(self):
+        for said, dataset, options in [
+                ("process 0 has no file", SAMPLES, {"worker_init_fn": fail}),
+                ("the dataset is lost", NotHere(),
+                 {"multiprocessing_context": "spawn"}),
+                ("a process of the DataLoader was killed", NotHere(), {})]:
+            _, opt, _ = model_and_optimizer(FakeTask(0))
+            with self.subTest(said), self.assertRaisesRegex(
+                    (ValueError, BrokenProcessPool), said):
+                next(opt.batches(torch.utils.data.DataLoader(
+                    dataset, batch_size=2, num_workers=1, **options)))
 
     def load(self, *numbers, **options):
         """What is random in mini-batches of these numbers, how many were begun
