@@ -116,13 +116,17 @@ class Description:
     role: str = "worker"  # Or "evaluator": who has started this process.
     partitions: int = 1  # Of the training samples; they take turns.
 
+    @property
+    def partition_sizes(self) -> list[int]:
+        """Samples of each, as common/batch_grid.cc cuts them."""
+        small, larger = divmod(self.train_samples, self.partitions)
+        return [small + (p < larger) for p in range(self.partitions)]
+
     def epoch_at(self, batch: int) -> float:
         """How often mini-batches 0 to `batch` - 1 go through the training
         samples: a whole number where an epoch begins, whose last mini-batch may
         be short."""
-        # The same cut as that of common/batch_grid.cc.
-        small, larger = divmod(self.train_samples, self.partitions)
-        sizes = [small + (p < larger) for p in range(self.partitions)]
+        sizes = self.partition_sizes
         epochs, within = divmod(
             batch, sum(-(-size // self.batch_size) for size in sizes))
         rounds, turn = divmod(within, self.partitions)

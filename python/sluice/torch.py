@@ -342,7 +342,21 @@ class _Training:
             raise MisuseError(f"the DataLoader has mini-batches of "
                               f"{loading.batch_size}, the job's data.batch_size "
                               f"is {expected}")
+        self._check_drop_last(loading)
         return loading
+
+    def _check_drop_last(self, loading: Loading) -> None:
+        job = self.description
+        if loading.drops_last and any(
+                size % job.batch_size for size in job.partition_sizes):
+            each = f" / {job.partitions} workers" * (job.partitions > 1)
+            raise MisuseError(
+                "the DataLoader has drop_last=True, but the last mini-batch of "
+                "the cluster's epoch is a short one: the job's "
+                f"data.external.train_samples is {job.train_samples}{each}, no "
+                f"multiple of its data.batch_size, {job.batch_size}; expected "
+                "drop_last=False, or a dataset and train_samples that are a "
+                f"multiple of {job.batch_size * job.partitions}")
 
     def _views(self, memory: memoryview) -> list[torch.Tensor]:
         flat = torch.frombuffer(memory, dtype=torch.float32)

@@ -49,7 +49,11 @@ class Loading:
         if loader is not None:
             dataset, collate = loader.dataset, collate or loader.collate_fn
         self.samples = len(dataset)
-        self.batch_size = None if loader is None else loader.batch_size
+        # As the loader has them, and as the cluster must. A batch_sampler of
+        # the program's own may not tell.
+        sampler = None if loader is None else loader.batch_sampler
+        self.batch_size = getattr(sampler, "batch_size", None)
+        self.drops_last = getattr(sampler, "drop_last", False)
         self.loaded_early_total = 0  # Mini-batches that were expected.
         self._make = _Make(
             dataset, collate or torch.utils.data.default_collate, seed)

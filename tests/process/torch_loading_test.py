@@ -1,6 +1,7 @@
 #!/usr/bin/python3 -B
 """The mini-batches of sluice.torch: which samples, who makes them, and when."""
 
+import dataclasses
 import os
 import signal
 import unittest
@@ -151,6 +152,48 @@ class LoadingTest(unittest.TestCase):
                                              num_workers=1)
         with self.assertRaisesRegex(TypeError, "list indices must be integers"):
             next(opt.batches(loader))
+
+    def refusal_of(self, loader, **job):
+        """What is said of it; nothing where it is accepted."""
+        _, opt, worker = model_and_optimizer(FakeTask(0))
+        worker.description = dataclasses.replace(
+            worker.description, train_samples=len(loader.dataset), **job)
+        try:
+            next(opt.batches(loader))
+        except sluice.torch.MisuseError as error:
+            return str(error)
+        return ""
+
+    def test_a_loader_that_would_drop_the_last_samples_is_refused(self):
+        def loader(samples):
+            return torch.utils.data.DataLoader([0.0] * samples, batch_size=4,
+                                               drop_last=True)
+        said = self.refusal_of(loader(9), batch_size=4)
+        self.assertIn("train_samples is 9, no multiple of its data.batch_size, "
+                      "4; expected drop_last=False, or a dataset and "
+                      "train_samples that are a multiple of 4", said)
+        self.assertEqual(self.refusal_of(loader(8), batch_size=4), "")
+        self.assertIn("is 12 / 2 workers, no multiple of its data.batch_size, "
+                      "4; ",
+                      self.refusal_of(loader(12), batch_size=4, partitions=2))
+        self.assertEqual(
+            self.refusal_of(loader(16), batch_size=4, partitions=2), "")
+
+    def test_a_batch_sampler_that_does_not_fit_the_job_is_refused(self):
+        def loader(batch_size, drop_last):
+            return torch.utils.data.DataLoader(
+                [0.0] * 9, batch_sampler=torch.utils.data.BatchSampler(
+                    torch.utils.data.SequentialSampler(range(9)), batch_size,
+                    drop_last))
+        self.assertEqual(self.refusal_of(loader(3, False), batch_size=4),
+                         "the DataLoader has mini-batches of 3, the job's "
+                         "data.batch_size is 4")
+        self.assertIn("drop_last", self.refusal_of(loader(4, True),
+                                                   batch_size=4))
+        self.assertEqual(self.refusal_of(loader(4, False), batch_size=4), "")
+        of_its_own = torch.utils.data.DataLoader(
+            [0.0] * 9, batch_sampler=[[0, 1], [2]])
+        self.assertEqual(self.refusal_of(of_its_own, batch_size=4), "")
 
     def test_a_loader_that_does_not_fit_the_job_is_refused(self):
         def endless():
