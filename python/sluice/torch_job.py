@@ -183,18 +183,20 @@ def init(model: torch.nn.Module, folder: str | pathlib.Path, *,
 
 
 def load(model: torch.nn.Module, path: str | pathlib.Path) -> None:
-    """Gives the model the weights of a run, its weights.safetensors: trained
-    parameters and running statistics. Raises ValueError where they are not
-    those of the model."""
+    """Gives the model the weights of a run, its weights.safetensors, by name:
+    parameters, be they frozen in this model or not, and running statistics.
+    Raises ValueError where the file has one that the model has not, lacks one
+    that the model trains, or has one of another shape."""
     data = pathlib.Path(path).read_bytes()
     [size] = struct.unpack_from("<Q", data)
     header = json.loads(data[8:8 + size])
     header.pop("__metadata__", None)
-    tensors = {one.name: one.tensor for one in tensors_of(model)}
-    if header.keys() != tensors.keys():
+    trained = {one.name: one.tensor for one in tensors_of(model)}
+    tensors = dict(model.named_parameters()) | trained
+    if not trained.keys() <= header.keys() <= tensors.keys():
         raise ValueError(f"{path} has {sorted(header.keys() - tensors.keys())} "
                          f"which the model has not, and lacks "
-                         f"{sorted(tensors.keys() - header.keys())}")
+                         f"{sorted(trained.keys() - header.keys())}")
     for name, entry in header.items():
         if entry["dtype"] != "F32" or entry["shape"] != list(
                 tensors[name].shape):

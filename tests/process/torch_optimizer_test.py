@@ -273,6 +273,42 @@ class TorchOptimizerTest(unittest.TestCase):
         tied["b"].weight = tied["a"].weight
         self.assertEqual(len(tensors_of(tied)), 1)
 
+    def test_weights_are_loaded_by_name_into_what_is_frozen_or_trained(self):
+        def network():
+            model = nn.Sequential(nn.Linear(1, 2), nn.BatchNorm1d(2),
+                                  nn.Linear(2, 2))
+            for parameter in model.parameters():
+                nn.init.normal_(parameter)
+            return model
+
+        def saved(model):
+            folder = harness.scratch()
+            sluice.torch.init(model, folder, train_samples=8)
+            return folder / "version0.safetensors"
+
+        whole = network()
+        whole[1].running_mean.fill_(3)
+        expected = whole.state_dict()
+        frozen = network()
+        sluice.torch.load(frozen.requires_grad_(False), saved(whole))
+        for name, values in frozen.state_dict().items():
+            self.assertTrue(torch.equal(values, expected[name]), name)
+        # A file of less: what was frozen in its run is in this model, too.
+        whole[0].requires_grad_(False)
+        head = network()
+        path = saved(whole)
+        with self.assertRaisesRegex(
+                ValueError, r"has \[\] which the model has not, and lacks "
+                r"\['0.bias', '0.weight'\]"):
+            sluice.torch.load(head, path)
+        head[0].requires_grad_(False)
+        sluice.torch.load(head, path)
+        self.assertTrue(torch.equal(head[2].weight, whole[2].weight))
+        self.assertFalse(torch.equal(head[0].weight, whole[0].weight))
+        with self.assertRaisesRegex(ValueError, r"has \['2.bias', '2.weight'\] "
+                                    r"which the model has not, and lacks \[\]"):
+            sluice.torch.load(head[:2], path)
+
     def test_a_name_that_no_job_accepts_is_refused_when_it_is_written(self):
         for name in "a b", "\u00e4", "x" * 250:  # And ".weight" follows.
             folder = harness.scratch()
