@@ -135,9 +135,9 @@ def fixed_digests(model: torch.nn.Module) -> dict[str, str]:
               and tensor.layout == torch.strided]
     digests = {}
     for name, tensor in fixed:
-        values = tensor.detach().cpu().contiguous()
+        values = tensor.detach().cpu().resolve_conj().resolve_neg()
         digest = hashlib.sha256(f"{tensor.dtype} {list(tensor.shape)}".encode())
-        digest.update(values.flatten().view(torch.uint8).numpy())
+        digest.update(values.contiguous().flatten().view(torch.uint8).numpy())
         digests[name] = digest.hexdigest()
     return digests
 

@@ -334,6 +334,18 @@ class TorchOptimizerTest(unittest.TestCase):
         self.assertEqual(len({digest(), digest(frozen=1), digest(buffer=1)}), 3)
         self.assertEqual(fixed_digest(fixed_digests(nn.BatchNorm1d(1))), "")
 
+        def of_buffer(values):
+            model = nn.Module()
+            model.register_buffer("table", values)
+            return fixed_digest(fixed_digests(model))
+
+        # A view that is the conjugate, or the negative, of what is in memory.
+        values = torch.tensor([1 + 2j, 3 - 4j])
+        for view in values.conj(), values.conj().imag:
+            self.assertEqual(of_buffer(view), of_buffer(view.clone()))
+            self.assertEqual(of_buffer(view), of_buffer(
+                torch.tensor(view.tolist())))
+
     def test_what_no_job_has_and_changes_in_training_is_refused_by_name(self):
         def train(model, changed=None):
             _, opt, _ = model_and_optimizer(FakeTask(0), FakeTask(1),
