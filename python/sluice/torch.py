@@ -23,6 +23,7 @@ process. LocalSteps has parameters of its own, which it moves.
 """
 
 import contextlib
+import math
 import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -48,6 +49,16 @@ def _weigh_next_call(module: BatchNorm, *_: Any) -> None:
     1 / n, so that its statistics are the mean of those of the calls."""
     if module.training:
         module.momentum /= 1 + module.momentum
+
+
+def _number_of(loss: torch.Tensor | float) -> float:
+    if not isinstance(loss, torch.Tensor):
+        return loss
+    if loss.numel() != 1:
+        raise MisuseError(f"step(loss) was given a loss of the shape "
+                          f"{list(loss.shape)}, expected one number: the mean "
+                          "over the mini-batch")
+    return loss.item()
 
 
 class _Training:
@@ -211,7 +222,13 @@ class _Training:
             if not _NAME.fullmatch(name):
                 raise MisuseError(f"a value logged as {name!r}, expected a name "
                                   "of 1 to 64 letters, digits and _ . / -")
-            self._logged[name] = float(value)
+            value = float(value)
+            if not math.isfinite(value) and not self._serves_evaluator():
+                self._warn_once(
+                    f"log {name}", f"the value logged as {name} is {value} in "
+                    f"mini-batch {self._batch}: the moving average leaves it "
+                    "out (said once for each name)", callers=1)
+            self._logged[name] = value
 
     def step(self, loss: torch.Tensor | float) -> None:
         """The mini-batch is computed, and this is the mean loss over it. If the
@@ -225,7 +242,7 @@ class _Training:
         self._take_statistics()
         self._task.log(self._take_logged())
         try:
-            self._step(loss.item() if isinstance(loss, torch.Tensor) else loss)
+            self._step(_number_of(loss))
         except model_process.Cancelled:
             self._task.give_up()
 

@@ -103,7 +103,7 @@ class LeftLoopTest(unittest.TestCase):
 
 
 @harness.suite("torch")
-class WarningsTest(unittest.TestCase):
+class WordsTest(unittest.TestCase):
 
     def test_a_parameter_without_a_gradient_is_named_once(self):
         model, opt, worker = model_and_optimizer(*[FakeTask(n)
@@ -121,6 +121,42 @@ class WarningsTest(unittest.TestCase):
              "zeros: momentum and weight decay go on, where torch leaves the "
              "parameter as it is (said once for each parameter)"])
         self.assertEqual(said[0].filename, __file__)
+
+
+    def test_a_logged_value_that_is_no_number_is_named_once(self):
+        tasks = [FakeTask(n) for n in (3, 4)]
+        _, opt, _ = model_and_optimizer(*tasks)
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            for _ in opt.batches(SAMPLES):
+                opt.log({"norm": torch.tensor(float("nan")), "rate": 1,
+                         "score": float("-inf")})
+                opt.step(0.0)
+        self.assertEqual(
+            [(str(one.message), one.filename) for one in said],
+            [(f"the value logged as {name} is {value} in mini-batch 3: the "
+              "moving average leaves it out (said once for each name)",
+              __file__) for name, value in [("norm", "nan"),
+                                            ("score", "-inf")]])
+        self.assertEqual(tasks[1].logged.keys(), {"norm", "rate", "score"})
+
+    def test_a_loss_that_is_not_one_number_is_refused_with_its_shape(self):
+        for loss, shape in [(torch.ones(2), "[2]"),
+                            (torch.ones(2, 0), "[2, 0]")]:
+            _, opt, _ = model_and_optimizer(FakeTask(0))
+            next(opt.batches(SAMPLES))
+            with self.assertRaises(sluice.torch.MisuseError) as raised:
+                opt.step(loss)
+            self.assertEqual(
+                str(raised.exception), "step(loss) was given a loss of the "
+                f"shape {shape}, expected one number: the mean over the "
+                "mini-batch")
+        for loss in torch.ones(()), torch.ones(1, 1), 1:
+            task = FakeTask(0)
+            _, opt, _ = model_and_optimizer(task)
+            for _ in opt.batches(SAMPLES):
+                opt.step(loss)
+            self.assertEqual(task.loss, 1)
 
 
 @harness.suite("torch")
