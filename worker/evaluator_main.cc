@@ -280,7 +280,8 @@ absl::Status RunEvaluator(const ResolvedJob& job, bool yields,
                                  rejoin.last_try(), &leave, port));
     if (!rejoin.Rejoins(end)) {
       const absl::Status outcome = RunOutcome(end, yields);
-      if (EndedWell(end)) context.measure->LetEnd();
+      // Of layers there is none where the run was over before they were built.
+      if (EndedWell(end) && context.measure) context.measure->LetEnd();
       return outcome;
     }
     LogEndOfLife(end);

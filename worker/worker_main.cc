@@ -407,7 +407,8 @@ absl::Status RunWorker(Process& process, std::optional<WorkerId> given,
     session.join.set_id(number);  // The next life keeps it, if it can.
     if (!rejoin.Rejoins(end)) {
       const absl::Status outcome = RunOutcome(end, process.leave.yields());
-      if (EndedWell(end)) context.gradient->LetEnd();
+      // Of layers there is none where the run was over before they were built.
+      if (EndedWell(end) && context.gradient) context.gradient->LetEnd();
       return outcome;
     }
     LogEndOfLife(end);
