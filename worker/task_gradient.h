@@ -32,6 +32,9 @@ class TaskGradient {
   // come while a task reads its own. The same in each call, with anything in
   // it; the first one may allocate it. REQUIRES: `which` is 0 or 1.
   virtual absl::Span<float> Weights(int which) = 0;
+  // Whether the weights of a Compute are looked at until the next one, as by
+  // what a program of the user's does behind its step.
+  virtual bool keeps_weights() const { return false; }
   virtual absl::Span<float> Gradient() = 0;
   // The memory of Gradient(), where other processes could map it; else nullptr.
   virtual const SharedMemory* SharedGradient() { return nullptr; }

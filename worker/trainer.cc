@@ -74,7 +74,10 @@ class Trainer::PulledWeights final : public WeightSource {
     spec_ = SpecFor(task);
     cancel_ = cancel;
     there_ = 0;
-    if (next_.has_value() && next_->SameWeights(spec_)) {
+    const bool prefetched = next_.has_value() && next_->SameWeights(spec_);
+    if (prefetched || memory_.keeps_weights()) {
+      if (!prefetched) exchange_.AbortPrefetch();  // Its memory is wanted.
+      if (next_values_.empty()) next_values_ = memory_.Weights(1);
       std::swap(values_, next_values_);
       next_.reset();
     }
@@ -100,7 +103,8 @@ class Trainer::PulledWeights final : public WeightSource {
   absl::Span<float> values_;
   int64_t there_ = 0;           // Floats of `values_`.
   std::vector<Version> bases_;  // When the pull is over.
-  // What is prefetched, and where to; empty until there are such tasks.
+  // What is prefetched, and where to, or where the next pull goes if the memory
+  // keeps the weights before; empty until there are such tasks.
   std::optional<PullSpec> next_;
   absl::Span<float> next_values_;
 };

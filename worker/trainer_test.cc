@@ -177,6 +177,41 @@ TEST_F(TrainerTest, WhatIsAskedForAheadGoesToMemoryOfItsOwn) {
   EXPECT_EQ(exchange_.prefetched_into, first);
 }
 
+// A NativeGradient whose weights are looked at until the next task.
+class KeepingGradient final : public TaskGradient {
+ public:
+  explicit KeepingGradient(TaskGradient* gradient) : gradient_(*gradient) {}
+
+  absl::Span<float> Weights(int which) override {
+    return gradient_.Weights(which);
+  }
+  bool keeps_weights() const override { return true; }
+  absl::Span<float> Gradient() override { return gradient_.Gradient(); }
+  absl::StatusOr<OrRestarted<Model::Result>> Compute(
+      const Batches& batches, WeightSource& weights, GradientSink& gradient,
+      const CancelToken& cancel, TaskProgress* progress) override {
+    return gradient_.Compute(batches, weights, gradient, cancel, progress);
+  }
+
+ private:
+  TaskGradient& gradient_;
+};
+
+TEST_F(TrainerTest, WeightsThatAreKeptAreNotPulledOver) {
+  KeepingGradient keeping(&gradient_);
+  Trainer trainer(Options(&clock_), &keeping, &exchange_);
+  for (const bool exact : {false, true, false}) {
+    const float* before = nullptr;
+    for (int i = 0; i < 3; ++i) {
+      proto::Task task = TaskOf(i, 5 + i);
+      task.set_exact(exact);
+      ASSERT_TRUE(trainer.Run(task, token_).ok());
+      EXPECT_NE(exchange_.pulled_into, before);
+      before = exchange_.pulled_into;
+    }
+  }
+}
+
 TEST_F(TrainerTest, WhatIsAskedForAheadEndsBeforeItsMemoryDoes) {
   auto trainer =
       std::make_unique<Trainer>(Options(&clock_), &gradient_, &exchange_);

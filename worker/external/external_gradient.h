@@ -40,6 +40,7 @@ class ExternalGradient final : public TaskGradient {
   absl::Span<float> Weights(int which) override {
     return process_->weights(which);
   }
+  bool keeps_weights() const override { return true; }
   absl::Span<float> Gradient() override { return process_->gradient(0); }
   const SharedMemory* SharedGradient() override {
     return &process_->gradient_memory(0);

@@ -70,6 +70,7 @@ class SlotGradient final : public TaskGradient {
   absl::Span<float> Weights(int which) override {
     return gradient_->Weights(which);
   }
+  bool keeps_weights() const override { return gradient_->keeps_weights(); }
   absl::Span<float> Gradient() override { return gradient_->Gradient(); }
   const SharedMemory* SharedGradient() override {
     return gradient_->SharedGradient();
