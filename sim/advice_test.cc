@@ -76,7 +76,7 @@ TEST(AdviceTest, WithOneVerySlowWorkerSyncLosesToKSync) {
   // SYNC takes 200 ms per update instead of 10, and needs as many updates.
   EXPECT_NE(advice.race.standing(best[1]), Race::Standing::kRacing);
   const double k_sync = *advice.race.trials(best[0])[0].reached;
-  question.range.policies = {proto::SYNC};
+  question.range = {.policies = {proto::SYNC}, .ks = {}};
   const Advice alone = Advised(question);
   EXPECT_NEAR(*alone.race.trials(0)[0].reached, 20 * k_sync, 1e-9);
 }
@@ -224,7 +224,7 @@ TEST(AdviceTest, RefusesWhatCannotBeAsked) {
   EXPECT_THAT(refusal(question), HasSubstr("labels"));
   question = Question();
   question.range = {.policies = {proto::K_SYNC}, .ks = {9}};
-  EXPECT_THAT(refusal(question), HasSubstr("no policy and K"));
+  EXPECT_THAT(refusal(question), HasSubstr("K_SYNC is tried with 1 to 3"));
 }
 
 }  // namespace
