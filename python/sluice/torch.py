@@ -61,6 +61,34 @@ def _number_of(loss: torch.Tensor | float) -> float:
     return loss.item()
 
 
+class _Shared:
+    """Memory that the worker shares, as tensors."""
+
+    def __init__(self, memory: memoryview,
+                 tensors: tuple[model_process.Tensor, ...]):
+        self._memory = memory
+        self._tensors = tensors
+        self._make_views()
+        self._address = self._flat.data_ptr()
+
+    @property
+    def views(self) -> list[torch.Tensor]:
+        """One for each tensor. They are others than before where one of those
+        was sent to another process: torch moves what it sends, and all that is
+        a view of the same memory, into memory of its own."""
+        if self._flat.data_ptr() != self._address:
+            self._make_views()
+        return self._views
+
+    def _make_views(self) -> None:
+        with warnings.catch_warnings():
+            # Weights are read-only on purpose.
+            warnings.filterwarnings("ignore", message=".*not writable")
+            self._flat = torch.frombuffer(self._memory, dtype=torch.float32)
+        self._views = [self._flat[t.offset:t.offset + t.size].view(t.shape)
+                       for t in self._tensors]
+
+
 class _Training:
     """What Optimizer and LocalSteps have in common: a loop over the mini-batches
     of the worker's tasks.
@@ -82,11 +110,9 @@ class _Training:
                              and module.running_mean is not None]
         # While a mini-batch is computed, what gives each its own back.
         self._own_momentum = contextlib.ExitStack()
-        with warnings.catch_warnings():
-            # They are read-only on purpose.
-            warnings.filterwarnings("ignore", message=".*not writable")
-            self._weights = [self._views(w) for w in self._worker.weights]
-        self._gradients = [self._views(g) for g in self._worker.gradients]
+        self._weights, self._gradients = [
+            [_Shared(memory, self.description.tensors) for memory in of_kind]
+            for of_kind in (self._worker.weights, self._worker.gradients)]
         self._gradient = self._gradients[0]  # Of the present task.
         self._task: model_process.Task | None = None
         self._batch = 0  # The present mini-batch's number.
@@ -159,7 +185,7 @@ class _Training:
             for task in self._worker.tasks():
                 self._task = task
                 self._gradient = self._gradients[task.gradient_buffer]
-                self._place(self._weights[task.weights_buffer])
+                self._place(self._weights[task.weights_buffer].views)
                 self._begin()
                 # The indices are the task's, and its time ends within the loop.
                 following = [(task.next_first_batch, list(indices))
@@ -204,7 +230,7 @@ class _Training:
             self._worker.own_input = fixed_digest(fixed_digests(self._model))
             torch_evaluation.serve(
                 self._worker, self._model,
-                lambda n: self._place(self._weights[n]), measure,
+                lambda n: self._place(self._weights[n].views), measure,
                 self._take_logged)
 
     def zero_grad(self, set_to_none: bool = False) -> None:
@@ -295,8 +321,8 @@ class _Training:
         cluster's again, and is as the program made it."""
         self._own_momentum.close()
         self._collect_statistics()
-        for one, values in zip(self._tensors,
-                               self._weights[self._task.weights_buffer]):
+        weights = self._weights[self._task.weights_buffer].views
+        for one, values in zip(self._tensors, weights):
             if one.is_statistic:
                 one.tensor.copy_(values)
 
@@ -375,11 +401,6 @@ class _Training:
                 "drop_last=False, or a dataset and train_samples that are a "
                 f"multiple of {job.batch_size * job.partitions}")
 
-    def _views(self, memory: memoryview) -> list[torch.Tensor]:
-        flat = torch.frombuffer(memory, dtype=torch.float32)
-        return [flat[t.offset:t.offset + t.size].view(t.shape)
-                for t in self.description.tensors]
-
     def _check_model(self) -> None:
         expected = [(t.name, t.shape, t.kind) for t in self.description.tensors]
         found = [(t.name, tuple(t.tensor.shape), t.kind) for t in self._tensors]
@@ -425,7 +446,7 @@ class Optimizer(_Training):
             self._zero()
 
     def _zero(self) -> None:
-        for one, place in zip(self._tensors, self._gradient):
+        for one, place in zip(self._tensors, self._gradient.views):
             place.zero_()
             if not one.is_statistic:
                 one.tensor.grad = place
@@ -463,7 +484,7 @@ class Optimizer(_Training):
 
     def _collect(self, at: int) -> None:
         """Has the tensor's part of the gradient in its place."""
-        one, place = self._tensors[at], self._gradient[at]
+        one, place = self._tensors[at], self._gradient.views[at]
         value = one.tensor if one.is_statistic else one.tensor.grad
         if value is None:  # The loss does not depend on it.
             place.zero_()
@@ -573,7 +594,7 @@ class LocalSteps(_Training):
 
     def _collect_statistics(self) -> None:
         batches = len(self._task.batches)
-        for one, place in zip(self._tensors, self._gradient):
+        for one, place in zip(self._tensors, self._gradient.views):
             if one.is_statistic:  # The mean over the mini-batches.
                 share = one.tensor / batches
                 place.copy_(share if self._steps == 0 else place + share)
@@ -588,7 +609,7 @@ class LocalSteps(_Training):
             self._task.check()
             return
         for one, start, place in zip(self._tensors, self._start,
-                                     self._gradient):
+                                     self._gradient.views):
             if not one.is_statistic:
                 torch.sub(start, one.tensor, out=place)
         self._task.done(self._loss / self._task.samples)

@@ -6,6 +6,7 @@ import copy
 import dataclasses
 import unittest
 import warnings
+from multiprocessing.reduction import ForkingPickler
 
 import harness
 from fake_worker import (SAMPLES, FakeTask, FakeWorker, loss_of,
@@ -13,6 +14,7 @@ from fake_worker import (SAMPLES, FakeTask, FakeWorker, loss_of,
 
 if "torch" in harness.SUITES:
     import torch
+    import torch.multiprocessing  # Has ForkingPickler send tensors.
     from torch import nn
 
     import sluice.torch
@@ -100,6 +102,45 @@ class LeftLoopTest(unittest.TestCase):
                 sluice.torch.MisuseError,
                 r"^step\(loss\) was not called for mini-batch 3$"):
             next(opt.batches(SAMPLES))
+
+
+@harness.suite("torch")
+class SentTest(unittest.TestCase):
+    """What is sent to another process is moved into other memory, and with it
+    all that is a view of the same."""
+
+    def train(self, sent, when, **options):
+        """The weights and the gradients of mini-batches, of which the first
+        two send what `sent(model)` is, before step() or "after"."""
+        model, opt, worker = model_and_optimizer(
+            *[FakeTask(n) for n in range(4)], model=nn.Linear(1, 1), **options)
+        found = []
+        for n, batch in enumerate(opt.batches(SAMPLES)):
+            def send(now, n=n):
+                if n < 2 and now == when:
+                    ForkingPickler.dumps(sent(model))
+            weights = [p.item() for p in model.parameters()]
+            send("first")
+            loss = loss_of(model, batch)
+            loss.backward()
+            send("before")
+            opt.step(loss)
+            send("after")
+            found.append((weights, list(worker.gradients[0])))
+            for memory in worker.weights:  # The worker receives some.
+                memory[0] += 1
+        return found
+
+    def test_the_loop_goes_on_in_the_memory_that_is_the_workers(self):
+        expected = self.train(None, None)
+        self.assertNotEqual(expected[0], expected[1])
+        for what in (lambda model: model.state_dict(),
+                     lambda model: [p.grad for p in model.parameters()]):
+            for when in "first", "before", "after":
+                for overlap in False, True:
+                    with self.subTest(when=when, overlap=overlap):
+                        self.assertEqual(
+                            self.train(what, when, overlap=overlap), expected)
 
 
 @harness.suite("torch")
