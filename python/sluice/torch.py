@@ -494,14 +494,16 @@ class Optimizer(_Training):
                 "weight decay go on, where torch leaves the parameter as it is "
                 "(said once for each parameter)", callers=3)
             return
-        if value.data_ptr() == place.data_ptr():
+        is_dense = value.layout == torch.strided
+        if is_dense and value.data_ptr() == place.data_ptr():
             return
         if value.shape != place.shape or value.dtype != place.dtype:
             raise MisuseError(
                 f"the gradient of {one.name} is {value.dtype} "
                 f"{tuple(value.shape)}, expected {place.dtype} "
                 f"{tuple(place.shape)}")
-        place.copy_(value)
+        with torch.no_grad():  # create_graph=True makes one with a graph.
+            place.copy_(value if is_dense else value.to_dense())
         self.copied_total += not one.is_statistic
 
     def _hook_gradients(self) -> list[Any]:

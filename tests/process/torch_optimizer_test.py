@@ -54,6 +54,34 @@ class TorchOptimizerTest(unittest.TestCase):
         self.assertEqual(opt.copied_total, 2)
         self.assertAlmostEqual(worker.gradients[0][1], -7 / 8 - 15 / 8, 6)
 
+    def test_a_gradient_may_have_a_graph(self):
+        for overlap in False, True:
+            model, opt, worker = model_and_optimizer(FakeTask(0), FakeTask(1),
+                                                     overlap=overlap)
+            for batch, bias in zip(opt.batches(SAMPLES), [1 / 8, 2 / 8]):
+                opt.zero_grad()
+                loss = loss_of(model, batch)
+                with warnings.catch_warnings(action="ignore"):  # Of a cycle.
+                    loss.backward(create_graph=True)
+                self.assertTrue(model.bias.grad.requires_grad)
+                opt.step(loss)
+                self.assertAlmostEqual(worker.gradients[0][1], 2 * bias - 3, 6)
+
+    def test_a_gradient_may_be_sparse(self):
+        for overlap in False, True:
+            model, opt, worker = model_and_optimizer(
+                FakeTask(0), model=nn.EmbeddingBag(3, 2, sparse=True),
+                overlap=overlap)
+            for _ in opt.batches(SAMPLES):
+                model.zero_grad(set_to_none=True)
+                model(torch.tensor([[0, 2, 2]])).sum().backward()
+                self.assertTrue(model.weight.grad.is_sparse)
+                opt.step(0.0)
+            self.assertEqual(opt.copied_total, 1)
+            for found, expected in zip(worker.gradients[0],
+                                       [1 / 3, 1 / 3, 0, 0, 2 / 3, 2 / 3]):
+                self.assertAlmostEqual(found, expected, 6)
+
     def test_a_statistic_is_the_mini_batchs_own(self):
         model, opt, worker = model_and_optimizer(
             FakeTask(0), model=nn.BatchNorm1d(1, momentum=0.3))
