@@ -439,11 +439,18 @@ class Optimizer(_Training):
         self._hooks = self._hook_gradients() if overlap else []
 
     def zero_grad(self, set_to_none: bool = False) -> None:
-        """Sets the gradients to zero, and puts them in their place.
-        `set_to_none` is accepted as in torch, and makes no difference."""
+        """Sets the gradients to zero in their place. With `set_to_none` they
+        are None, as in torch, and those that backward() then makes are copied
+        to their place by step()."""
         # After step() the worker reads them; each mini-batch begins with zeros.
-        if self._awaits_step:
+        if not self._awaits_step:
+            return
+        if not set_to_none:
             self._zero()
+            return
+        for one in self._tensors:
+            if not one.is_statistic:
+                one.tensor.grad = None
 
     def _zero(self) -> None:
         for one, place in zip(self._tensors, self._gradient.views):

@@ -54,6 +54,32 @@ class TorchOptimizerTest(unittest.TestCase):
         self.assertEqual(opt.copied_total, 2)
         self.assertAlmostEqual(worker.gradients[0][1], -7 / 8 - 15 / 8, 6)
 
+    def test_gradients_are_zeroed_in_place_unless_they_are_to_be_none(self):
+        model, opt, worker = model_and_optimizer(FakeTask(0), FakeTask(0))
+        kept = []
+        for batch in opt.batches(SAMPLES):
+            x, _ = batch
+            (x.float() * model.weight).sum().backward()
+            kept.append(model.weight.grad)
+            opt.zero_grad(set_to_none=True)
+            self.assertIsNone(model.weight.grad)
+            loss_of(model, batch).backward()
+            kept.append(model.weight.grad)
+            self.assertEqual(kept[-2], 3)
+            self.assertNotEqual(kept[-1], 3)
+            opt.step(0.0)
+            self.assertEqual(worker.gradients[0][0], kept[-1])
+        self.assertEqual(kept[1], kept[3])  # Made by backward(), so it stays.
+        self.assertEqual(opt.copied_total, 4)
+        model, opt, _ = model_and_optimizer(FakeTask(0))
+        for x, _ in opt.batches(SAMPLES):
+            (x.float() * model.weight).sum().backward()
+            kept = model.weight.grad
+            opt.zero_grad()
+            self.assertIs(model.weight.grad, kept)
+            self.assertEqual(kept, 0)
+            opt.step(0.0)
+
     def test_a_gradient_may_have_a_graph(self):
         for overlap in False, True:
             model, opt, worker = model_and_optimizer(FakeTask(0), FakeTask(1),
