@@ -46,8 +46,9 @@ _NAME = re.compile(r"[A-Za-z0-9_./-]{1,64}")
 
 def _weigh_next_call(module: BatchNorm, *_: Any) -> None:
     """Of a batch norm that was called: call n of a mini-batch has the momentum
-    1 / n, so that its statistics are the mean of those of the calls."""
-    if module.training:
+    1 / n, so that its statistics are the mean of those of the calls. A copy
+    of the model may have the hook and None, which means the same mean."""
+    if module.training and module.momentum is not None:
         module.momentum /= 1 + module.momentum
 
 

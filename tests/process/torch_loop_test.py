@@ -230,6 +230,16 @@ class StatisticsTest(unittest.TestCase):
                 # What is in train mode without being a mini-batch is no matter.
                 loss_of(model, batch)
 
+    def test_a_copy_made_in_a_mini_batch_may_have_its_statistics_anew(self):
+        model = nn.Sequential(nn.BatchNorm1d(1))
+        opt = optimizer("Optimizer", model, FakeTask(0))
+        for x, _ in opt.batches(SAMPLES):
+            copied = torch.optim.swa_utils.AveragedModel(model)
+            x = x.float().view(-1, 1)
+            torch.optim.swa_utils.update_bn([x, 3 * x], copied)
+            self.assertEqual(copied.module[0].running_mean, (1.5 + 4.5) / 2)
+            opt.step(0.0)
+
     def test_nothing_is_left_behind_where_a_mini_batch_has_no_step(self):
         model = nn.Sequential(nn.BatchNorm1d(1, momentum=0.3))
         opt = optimizer("Optimizer", model, FakeTask(0, cancelled_at=1))
