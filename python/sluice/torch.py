@@ -274,7 +274,15 @@ class _Training:
             self._task.give_up()
 
     def _check_trained(self) -> None:
+        kept = {id(parameter) for parameter in self._model.parameters()}
         for name, parameter, trained in self._trained:
+            if trained and id(parameter) not in kept:
+                raise MisuseError(
+                    f"{name} is no parameter of the model any more, expected "
+                    "the model to keep the Parameter that it had when "
+                    f"sluice.torch.{type(self).__name__} took it: another one "
+                    "in its place is not trained (as by "
+                    "load_state_dict(..., assign=True))")
             if parameter.requires_grad != trained:
                 raise MisuseError(
                     f"{name} has requires_grad={parameter.requires_grad}, "

@@ -2,6 +2,7 @@
 """What a loop over sluice.torch's mini-batches may do with its model, what is
 said of what it must not, and where in the run it is."""
 
+import contextlib
 import copy
 import dataclasses
 import unittest
@@ -62,6 +63,41 @@ class TrainedTest(unittest.TestCase):
                             f"bias has requires_grad={not before}, expected "
                             f"{before} as when sluice.torch.{kind} took the "
                             "model: the job fixes which parameters are trained")
+
+
+    def test_what_is_trained_stays_in_the_model(self):
+        def assign(model):  # What load_state_dict does with assign=True.
+            model[0].weight = nn.Parameter(model[0].weight.detach().clone())
+
+        def replace(model):
+            model[0] = nn.Linear(1, 1)
+
+        def wrap(model):
+            model[0] = nn.Sequential(model[0])
+
+        for kind in "Optimizer", "LocalSteps":
+            for change, is_refused in (assign, 1), (replace, 1), (wrap, 0):
+                for at in -1, 0, 1:
+                    model = nn.Sequential(nn.Linear(1, 1))
+                    opt = optimizer(kind, model, *[FakeTask(n)
+                                                   for n in range(2)])
+                    with (self.subTest(kind, change=change, at=at),
+                          contextlib.ExitStack() as expecting):
+                        if is_refused:
+                            expecting.enter_context(self.assertRaisesRegex(
+                                sluice.torch.MisuseError,
+                                r"^0\.weight is no parameter of the model any "
+                                rf"more, expected .* sluice\.torch\.{kind} "
+                                "took it"))
+                        if at < 0:
+                            change(model)
+                        for n, batch in enumerate(opt.batches(SAMPLES)):
+                            opt.zero_grad()
+                            loss = loss_of(model, batch)
+                            if n == at:
+                                change(model)
+                            loss.backward()
+                            opt.step(loss)
 
 
 @harness.suite("torch")
