@@ -52,6 +52,17 @@ def _weigh_next_call(module: BatchNorm, *_: Any) -> None:
         module.momentum /= 1 + module.momentum
 
 
+def _check_max_norm(model: torch.nn.Module) -> None:
+    for name, module in model.named_modules():
+        if (isinstance(module, (torch.nn.Embedding, torch.nn.EmbeddingBag)) and
+                module.max_norm is not None and module.weight.requires_grad):
+            raise MisuseError(
+                f"{name or type(module).__name__} has max_norm="
+                f"{module.max_norm}, expected None: its forward writes into its "
+                "weights, which are read-only; LocalSteps has weights of its "
+                "own")
+
+
 def _number_of(loss: torch.Tensor | float) -> float:
     if not isinstance(loss, torch.Tensor):
         return loss
@@ -433,12 +444,14 @@ class Optimizer(_Training):
                  worker: model_process.Worker | None = None):
         """`model` is as the job describes it. Its tensors become views of the
         worker's memory, so the weights that it had are gone. Raises MisuseError
-        where it is another model.
+        where it is another model, or one that writes into its weights (max_norm
+        of an Embedding).
 
         `overlap`: gradients begin to travel while backward() runs, which must
         then be called once for a mini-batch, and nothing may change a gradient
         after it (clipping, a GradScaler). `worker`: the one that started this
         process, unless somebody has it already."""
+        _check_max_norm(model)
         super().__init__(model, worker)
         self.copied_total = 0  # Gradients that were not in their place.
         self._has_arrived = [False] * len(self._tensors)

@@ -283,6 +283,21 @@ class TorchOptimizerTest(unittest.TestCase):
                                         said or "float64 on cpu, expected"):
                 sluice.torch.Optimizer(other, worker=worker)
 
+    def test_a_module_that_writes_into_its_weights_is_refused_by_name(self):
+        for kind in nn.Embedding, nn.EmbeddingBag:
+            model = nn.ModuleDict({"words": kind(3, 2, max_norm=1.5),
+                                   "head": nn.Linear(2, 1)})
+            with self.assertRaisesRegex(
+                    sluice.torch.MisuseError,
+                    r"^words has max_norm=1\.5, expected None: its forward "
+                    "writes into its weights, which are read-only"):
+                model_and_optimizer(model=model)
+            sluice.torch.LocalSteps(
+                model, torch.optim.SGD(model.parameters(), lr=1),
+                worker=FakeWorker(model, []))
+            model["words"].weight.requires_grad_(False)  # The process's own.
+            model_and_optimizer(model=model)
+
     def test_a_model_that_no_job_can_have_is_refused_by_name(self):
         for module, said in [
                 (nn.BatchNorm1d(2, momentum=0), r"bn: its momentum is 0, expected"),
