@@ -131,8 +131,9 @@ SuperviseActions Supervision::OnEnd(const PartEnd& end, absl::Time now) {
     worker_ended_well_ |= end.ok;
   }
   if (end.part == Part::kLead) {
+    // Whoever stops a run wants it to end.
     const absl::Duration programs =
-        end.ok ? programs_end_ : absl::ZeroDuration();
+        end.ok && !interrupted_ ? programs_end_ : absl::ZeroDuration();
     EndBy(now + programs + kGrace);
     lead_ended_ = true;
     lead_ended_well_ = end.ok;

@@ -108,7 +108,8 @@ class Supervision {
 
   // `workers`: how many may take part, also started by others. The run fails
   // when none of them can be left; before that the coordinator decides.
-  // `programs_end`: what model processes may take after a good end of the lead.
+  // `programs_end`: what model processes may take after a good end of the lead,
+  // unless an interrupt brought it about.
   explicit Supervision(int workers,
                        absl::Duration programs_end = absl::ZeroDuration())
       : workers_(workers), programs_end_(programs_end) {}

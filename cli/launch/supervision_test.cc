@@ -525,6 +525,13 @@ TEST(SupervisionTest, NoProgramIsAwaitedAfterALeadThatFailed) {
   EXPECT_TRUE(s.OnTime(kStart + Supervision::kGrace).kill);
 }
 
+TEST(SupervisionTest, NoProgramIsAwaitedAfterAnInterrupt) {
+  Supervision s(1, /*programs_end=*/absl::Seconds(30));
+  s.OnInterrupt();
+  s.OnEnd(Well(Part::kLead, "ps_server-0"), kStart);
+  EXPECT_TRUE(s.OnTime(kStart + Supervision::kDismissal).dismiss);
+}
+
 TEST(SupervisionTest, AShardThatIsKilledAfterAGoodEndFailsNothing) {
   Supervision s(1);
   s.OnEnd(Well(Part::kLead, "ps_server-0"), kStart);
