@@ -111,7 +111,9 @@ class TorchFaultsTest(unittest.TestCase):
             with self.subTest(said=said):
                 run = harness.Run(
                     self.job, "--workers=1", *harness.sets(
-                        ["stop={seconds: 5}"]),
+                        ["stop={seconds: 5}",
+                         # Where one is being started anew at the run's end.
+                         "limits.model_process_end_s=1"]),
                     *small_torch.command(small_torch.changed(replaced)))
                 self.assertIn(said, (run.dir / "worker-0.log").read_text())
 
