@@ -225,6 +225,9 @@ TEST(AdviceTest, RefusesWhatCannotBeAsked) {
   question = Question();
   question.range = {.policies = {proto::K_SYNC}, .ks = {9}};
   EXPECT_THAT(refusal(question), HasSubstr("K_SYNC is tried with 1 to 3"));
+  question = Question({"cluster.workers=1"});
+  question.range = {.policies = {proto::K_SYNC}, .ks = {}};
+  EXPECT_THAT(refusal(question), HasSubstr("no policy and K"));
 }
 
 }  // namespace

@@ -209,6 +209,7 @@ SuperviseActions Supervision::OnInterrupt() {
   }
   interrupted_ = true;
   actions.stop = true;
+  actions.dismiss = lead_ended_well_;  // Programs are not waited for.
   actions.say.push_back("stopping; once more to kill");
   return actions;
 }

@@ -532,6 +532,16 @@ TEST(SupervisionTest, NoProgramIsAwaitedAfterAnInterrupt) {
   EXPECT_TRUE(s.OnTime(kStart + Supervision::kDismissal).dismiss);
 }
 
+TEST(SupervisionTest, AnInterruptEndsTheWaitForPrograms) {
+  Supervision s(1, /*programs_end=*/absl::Seconds(30));
+  EXPECT_FALSE(s.OnInterrupt().dismiss) << "the lead still stops the run";
+  Supervision late(1, /*programs_end=*/absl::Seconds(30));
+  late.OnEnd(Well(Part::kLead, "ps_server-0"), kStart);
+  EXPECT_TRUE(late.OnInterrupt().dismiss);
+  late.OnEnd(Well(Part::kWorker, "worker-0"), kStart);
+  EXPECT_EQ(late.ExitCode(), 0);
+}
+
 TEST(SupervisionTest, AShardThatIsKilledAfterAGoodEndFailsNothing) {
   Supervision s(1);
   s.OnEnd(Well(Part::kLead, "ps_server-0"), kStart);

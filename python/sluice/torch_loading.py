@@ -37,8 +37,8 @@ class Loading:
     DataLoader its dataset, collate_fn, num_workers, multiprocessing_context and
     worker_init_fn count; which samples come, and in which order, the cluster
     decides. Its processes have torch's get_worker_info(), whose seed is `seed`
-    and the process's number. What is random in a mini-batch is drawn from `seed` and its number,
-    in whichever process it is made.
+    and the process's number. What is random in a mini-batch is drawn from
+    `seed` and its number, in whichever process it is made.
 
     Not thread-safe: call from the thread that trains.
     """
