@@ -393,8 +393,8 @@ class _Training:
             loading = Loading(dataset, collate, self.description.seed)
         except TypeError as error:
             raise MisuseError(
-                f"{dataset!r} has no len(), expected a dataset with len() and "
-                "dataset[i], or a DataLoader of one") from error
+                f"{error}, expected a dataset with len() and dataset[i], or a "
+                "DataLoader of one") from error
         expected = self.description.train_samples
         if loading.samples != expected:
             raise MisuseError(f"the dataset has {loading.samples} samples, the "

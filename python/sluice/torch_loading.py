@@ -38,7 +38,8 @@ class Loading:
     worker_init_fn count; which samples come, and in which order, the cluster
     decides. Its processes have torch's get_worker_info(), whose seed is `seed`
     and the process's number. What is random in a mini-batch is drawn from
-    `seed` and its number, in whichever process it is made.
+    `seed` and its number, in whichever process it is made. Raises TypeError
+    where samples cannot be asked for.
 
     Not thread-safe: call from the thread that trains.
     """
@@ -48,6 +49,11 @@ class Loading:
             dataset, torch.utils.data.DataLoader) else None
         if loader is not None:
             dataset, collate = loader.dataset, collate or loader.collate_fn
+        if isinstance(dataset, torch.utils.data.IterableDataset):
+            raise TypeError(
+                f"{dataset!r:.200} has samples in an order of its own")
+        if not hasattr(dataset, "__len__"):
+            raise TypeError(f"{dataset!r:.200} has no len()")
         self.samples = len(dataset)
         # As the loader has them, and as the cluster must. A batch_sampler of
         # the program's own may not tell.

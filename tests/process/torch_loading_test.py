@@ -198,13 +198,20 @@ class LoadingTest(unittest.TestCase):
     def test_a_loader_that_does_not_fit_the_job_is_refused(self):
         def endless():
             yield 1
+
+        class Iterable(torch.utils.data.IterableDataset):
+            def __len__(self):
+                return 2
         for dataset, said in [
                 ([1], "the dataset has 1 samples, the job's "
                  "data.external.train_samples is 2"),
                 (torch.utils.data.DataLoader([1, 2], batch_size=1),
                  "the DataLoader has mini-batches of 1, the job's "
                  "data.batch_size is 2"),
-                (endless(), r"has no len\(\), expected a dataset with len")]:
+                (endless(), r"has no len\(\), expected a dataset with len"),
+                (torch.utils.data.DataLoader(Iterable(), batch_size=2),
+                 "Iterable object .* has samples in an order of its own, "
+                 "expected a dataset with len")]:
             _, opt, _ = model_and_optimizer(FakeTask(0))
             with self.assertRaisesRegex(sluice.torch.MisuseError, said):
                 next(opt.batches(dataset))
