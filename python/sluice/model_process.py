@@ -39,6 +39,7 @@ Not thread-safe: call from one thread.
 """
 
 import dataclasses
+import faulthandler
 import json
 import math
 import mmap
@@ -358,8 +359,9 @@ class Worker:
 
     def __init__(self):
         """Takes over the socket that the worker has left. Exits, with a
-        message, where no worker has started this program. An exception that
-        ends the program is told to the worker from now on."""
+        message, where no worker has started this program. From now on an
+        exception that ends the program is told to the worker, and a signal as
+        of a write into weights leaves a traceback in its log."""
         if Worker._taken:
             raise RuntimeError("this program has its worker already, expected "
                                "one Worker (an Optimizer is one) in a process")
@@ -382,6 +384,8 @@ class Worker:
         self._evaluations = self._asked("evaluation", Evaluation, EVALUATE)
         self._pid = os.getpid()
         self._link = None
+        if sys.__stderr__ is not None and not faulthandler.is_enabled():
+            faulthandler.enable(sys.__stderr__)
         self._print = sys.excepthook
         sys.excepthook = self._on_exception
         self._link = _Link(int(descriptor))

@@ -106,6 +106,9 @@ class TorchFaultsTest(unittest.TestCase):
                   "    loss.backward()\n    sluice.torch.Optimizer(model)\n"),
                  "this program has its worker already, expected one Worker (an "
                  "Optimizer is one) in a process"),
+                (("    loss.backward()\n",
+                  "    model[4].weight.data.mul_(0.9)\n    loss.backward()\n"),
+                 "Fatal Python error: Segmentation fault"),
                 (("model = small()\n", "model = small().double()\n"),
                  "0.weight is torch.float64 on cpu, expected float32 on cpu")]:
             with self.subTest(said=said):
