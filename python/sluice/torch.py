@@ -19,7 +19,8 @@ worker (docs/pytorch.md).
 The model's parameters are views of the memory in which the worker receives
 weights, and their gradients views of the memory that it pushes, so nothing is
 copied. The weights are read-only: whoever writes into a parameter ends the
-process. LocalSteps has parameters of its own, which it moves.
+process. Parameters that are not float32 in the CPU's memory, and those of
+LocalSteps, have memory of their own.
 """
 
 import contextlib
@@ -71,6 +72,11 @@ def _number_of(loss: torch.Tensor | float) -> float:
                           f"{list(loss.shape)}, expected one number: the mean "
                           "over the mini-batch")
     return loss.item()
+
+
+def _is_at(place: torch.Tensor, tensor: torch.Tensor | None) -> bool:
+    return (tensor is not None and tensor.layout == torch.strided and
+            tensor.data_ptr() == place.data_ptr())
 
 
 class _Shared:
@@ -477,13 +483,18 @@ class Optimizer(_Training):
     def _zero(self) -> None:
         for one, place in zip(self._tensors, self._gradient.views):
             place.zero_()
-            if not one.is_statistic:
-                one.tensor.grad = place
+            if one.is_statistic:
+                continue
+            if not one.fits_workers_memory:
+                one.tensor.grad = None
+            elif not _is_at(place, one.tensor.grad):
+                # The place itself would be moved away by model.to(...).
+                one.tensor.grad = place.detach()
 
     def _place(self, weights: list[torch.Tensor]) -> None:
         for one, values in zip(self._tensors, weights):
-            if one.is_statistic:  # The model writes it.
-                one.tensor.copy_(values)
+            if one.is_statistic or not one.fits_workers_memory:
+                one.tensor.data.copy_(values)  # The model writes a statistic.
             else:
                 one.tensor.data = values
 
@@ -523,16 +534,16 @@ class Optimizer(_Training):
                 "weight decay go on, where torch leaves the parameter as it is "
                 "(said once for each parameter)", callers=3)
             return
-        is_dense = value.layout == torch.strided
-        if is_dense and value.data_ptr() == place.data_ptr():
+        if _is_at(place, value):
             return
-        if value.shape != place.shape or value.dtype != place.dtype:
+        if value.shape != place.shape or value.dtype != one.tensor.dtype:
             raise MisuseError(
                 f"the gradient of {one.name} is {value.dtype} "
-                f"{tuple(value.shape)}, expected {place.dtype} "
+                f"{tuple(value.shape)}, expected {one.tensor.dtype} "
                 f"{tuple(place.shape)}")
         with torch.no_grad():  # create_graph=True makes one with a graph.
-            place.copy_(value if is_dense else value.to_dense())
+            place.copy_(value if value.layout == torch.strided else
+                        value.to_dense())
         self.copied_total += not one.is_statistic
 
     def _hook_gradients(self) -> list[Any]:
@@ -627,7 +638,7 @@ class LocalSteps(_Training):
         batches = len(self._task.batches)
         for one, place in zip(self._tensors, self._gradient.views):
             if one.is_statistic:  # The mean over the mini-batches.
-                share = one.tensor / batches
+                share = one.tensor.cpu().float() / batches
                 place.copy_(share if self._steps == 0 else place + share)
 
     @torch.no_grad()
@@ -642,5 +653,7 @@ class LocalSteps(_Training):
         for one, start, place in zip(self._tensors, self._start,
                                      self._gradient.views):
             if not one.is_statistic:
-                torch.sub(start, one.tensor, out=place)
+                # The start as the model has it, rounded to its type.
+                torch.sub(start.to(one.tensor.dtype).float(),
+                          one.tensor.cpu().float(), out=place)
         self._task.done(self._loss / self._task.samples)

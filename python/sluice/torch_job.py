@@ -12,6 +12,10 @@ from torch.nn.modules.batchnorm import _NormBase as BatchNorm
 
 _NORMS = (BatchNorm, torch.nn.LayerNorm, torch.nn.GroupNorm)
 
+# The cluster's are float32: a model with others has its own memory, to and from
+# which they are converted.
+_DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
+
 # What a tensor may be called (common/external_validation.cc).
 _NAME = re.compile(r"[!-~]{1,256}")
 
@@ -25,22 +29,33 @@ class MisuseError(Exception):
 class ModelTensor:
     """A tensor of the model that the cluster holds."""
     name: str  # As in the model's state_dict.
-    tensor: torch.Tensor
+    module: torch.nn.Module  # Which has it as `attribute`.
+    attribute: str
     kind: str  # "WEIGHT", "BIAS", "NORM" or "STATISTIC"
     momentum: float | None = None  # Of a STATISTIC.
 
     @property
+    def tensor(self) -> torch.Tensor:
+        """As the module has it now: model.to(...) replaces buffers."""
+        return getattr(self.module, self.attribute)
+
+    @property
     def is_statistic(self) -> bool:
         return self.kind == "STATISTIC"
+
+    @property
+    def fits_workers_memory(self) -> bool:
+        """Whether it can be a view of what the worker shares, as it is now."""
+        return self.tensor.dtype == torch.float32 and self.tensor.is_cpu
 
 
 def tensors_of(model: torch.nn.Module) -> list[ModelTensor]:
     """The model's trained parameters and the running statistics of its batch
     norms, in the order of its modules; a tied parameter once. What is frozen,
     and other buffers, each process has from the program. Raises ValueError
-    where one is empty or not float32 in the CPU's memory, or has a name that no
-    job accepts, and for statistics that are no moving average. Raises
-    MisuseError where two parameters share memory."""
+    where one is empty, has no memory (as on "meta") or numbers that the cluster
+    cannot hold, or has a name that no job accepts, and for statistics that are
+    no moving average. Raises MisuseError where two parameters share memory."""
     found = []
     seen = set()
     for path, module in model.named_modules():
@@ -51,7 +66,7 @@ def tensors_of(model: torch.nn.Module) -> list[ModelTensor]:
             seen.add(id(tensor))
             kind = ("NORM" if isinstance(module, _NORMS) else
                     "BIAS" if tensor.ndim <= 1 else "WEIGHT")
-            found.append(ModelTensor(prefix + name, tensor, kind))
+            found.append(ModelTensor(prefix + name, module, name, kind))
         if not isinstance(module, BatchNorm) or module.running_mean is None:
             continue
         if module.momentum is None or not 0 < module.momentum <= 1:
@@ -59,16 +74,17 @@ def tensors_of(model: torch.nn.Module) -> list[ModelTensor]:
                              "expected a number above 0 and at most 1 (None is "
                              "a cumulative average)")
         for name in ("running_mean", "running_var"):
-            found.append(ModelTensor(prefix + name, getattr(module, name),
-                                     "STATISTIC", module.momentum))
+            found.append(ModelTensor(prefix + name, module, name, "STATISTIC",
+                                     module.momentum))
     for one in found:
         if not _NAME.fullmatch(one.name):
             raise ValueError(f"{one.name!r} is the name of a tensor, expected 1 "
                              "to 256 printable characters of ASCII without "
                              "spaces")
-        if one.tensor.dtype != torch.float32 or one.tensor.is_cuda:
+        if one.tensor.dtype not in _DTYPES or one.tensor.is_meta:
             raise ValueError(f"{one.name} is {one.tensor.dtype} on "
-                             f"{one.tensor.device}, expected float32 on cpu")
+                             f"{one.tensor.device}, expected one of "
+                             f"{', '.join(map(str, _DTYPES))}, in memory")
         if one.tensor.numel() == 0:
             raise ValueError(f"{one.name} has the shape "
                              f"{list(one.tensor.shape)}, expected at least one "
@@ -81,8 +97,7 @@ def _check_memory(model: torch.nn.Module) -> None:
     """Of two parameters with common memory each would get memory of its own."""
     spans = []  # In memory, of each.
     for name, parameter in model.named_parameters():
-        if (parameter.device.type == "cpu" and
-                parameter.layout == torch.strided and
+        if (not parameter.is_meta and parameter.layout == torch.strided and
                 not torch.nn.parameter.is_lazy(parameter) and
                 parameter.numel() > 0):
             begin = parameter.data_ptr()
@@ -214,7 +229,7 @@ def _safetensors(tensors: list[ModelTensor]) -> bytes:
     """The file format of https://github.com/huggingface/safetensors."""
     header, parts, begin = {}, [], 0
     for one in tensors:
-        part = one.tensor.detach().contiguous().numpy().tobytes()
+        part = one.tensor.detach().cpu().float().contiguous().numpy().tobytes()
         header[one.name] = {"dtype": "F32", "shape": list(one.tensor.shape),
                             "data_offsets": [begin, begin + len(part)]}
         parts.append(part)

@@ -109,8 +109,8 @@ class TorchFaultsTest(unittest.TestCase):
                 (("    loss.backward()\n",
                   "    model[4].weight.data.mul_(0.9)\n    loss.backward()\n"),
                  "Fatal Python error: Segmentation fault"),
-                (("model = small()\n", "model = small().double()\n"),
-                 "0.weight is torch.float64 on cpu, expected float32 on cpu")]:
+                (("model = small()\n", "model = small().to(torch.cfloat)\n"),
+                 "0.weight is torch.complex64 on cpu, expected one of ")]:
             with self.subTest(said=said):
                 run = harness.Run(
                     self.job, "--workers=1", *harness.sets(
