@@ -31,7 +31,7 @@
 #include "common/rpc/polling.h"
 #include "common/status_macros.h"
 #include "ps_server/coordinator/testing/jobs.h"
-#include "spdlog/spdlog.h"
+#include "third_party/spdlog.h"
 
 namespace sluice::bench {
 namespace {

@@ -68,7 +68,7 @@
 #include "common/rpc/polling.h"
 #include "common/tls/certificate_folder.h"
 #include "common/wire/float_code.h"
-#include "spdlog/spdlog.h"
+#include "third_party/spdlog.h"
 
 namespace sluice::bench {
 namespace {

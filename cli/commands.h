@@ -1,7 +1,9 @@
 #ifndef SLUICE_CLI_COMMANDS_H_
 #define SLUICE_CLI_COMMANDS_H_
 
-#include <CLI/CLI.hpp>
+namespace CLI {
+class App;
+}  // namespace CLI
 
 // The commands of the tool. Each function adds one (or two that belong
 // together) to `app`. When the command line asks for it, parsing runs it and
@@ -27,8 +29,8 @@ void AddDoctorCommand(CLI::App& app, int* exit_code);
 // the summary of a run that is over.
 void AddStatusCommand(CLI::App& app, int* exit_code);
 
-// `stop RUN|ADDRESS`: has a run end as if a stop condition had been reached, and
-// waits for that. 1: it failed, or nobody answers.
+// `stop RUN|ADDRESS`: has a run end as if a stop condition had been reached,
+// and waits for that. 1: it failed, or nobody answers.
 void AddStopCommand(CLI::App& app, int* exit_code);
 
 // `ui RUN`: shows a run in the browser, while it goes on and when it is over.

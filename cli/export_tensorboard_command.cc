@@ -1,5 +1,6 @@
 #include <sys/stat.h>
 
+#include <CLI/CLI.hpp>
 #include <csignal>
 #include <filesystem>
 #include <fstream>

@@ -1,5 +1,7 @@
 #include "cli/job_flags.h"
 
+#include <CLI/CLI.hpp>
+
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/initial_weights.h"

@@ -1,7 +1,6 @@
 #ifndef SLUICE_CLI_JOB_FLAGS_H_
 #define SLUICE_CLI_JOB_FLAGS_H_
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -9,6 +8,11 @@
 
 #include "absl/status/statusor.h"
 #include "common/resolved_job.h"
+
+namespace CLI {
+class App;
+class Validator;
+}  // namespace CLI
 
 namespace sluice {
 

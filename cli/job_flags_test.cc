@@ -1,5 +1,6 @@
 #include "cli/job_flags.h"
 
+#include <CLI/CLI.hpp>
 #include <string>
 
 #include "gtest/gtest.h"

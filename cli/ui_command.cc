@@ -1,5 +1,6 @@
 #include <sys/random.h>
 
+#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <iostream>
 #include <memory>

@@ -1,5 +1,6 @@
 #include "common/command_line.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <string>
 #include <utility>

@@ -1,10 +1,13 @@
 #ifndef SLUICE_COMMON_COMMAND_LINE_H_
 #define SLUICE_COMMON_COMMAND_LINE_H_
 
-#include <CLI/CLI.hpp>
 #include <optional>
 #include <string>
 #include <vector>
+
+namespace CLI {
+class App;
+}  // namespace CLI
 
 namespace sluice {
 

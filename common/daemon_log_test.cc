@@ -15,7 +15,7 @@
 
 #include "absl/time/time.h"
 #include "common/clock.h"
-#include "spdlog/spdlog.h"
+#include "third_party/spdlog.h"
 
 namespace sluice {
 namespace {

@@ -4,11 +4,14 @@
 #include <string>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "absl/status/status.h"
 #include "common/command_line.h"
 #include "common/data_shape.h"
 #include "proto/job.pb.h"
+
+namespace CLI {
+class App;
+}  // namespace CLI
 
 namespace sluice {
 

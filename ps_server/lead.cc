@@ -26,7 +26,7 @@
 #include "ps_server/coordinator/log/generations.h"
 #include "ps_server/next_generation.h"
 #include "ps_server/shard_options_from_job.h"
-#include "spdlog/spdlog.h"
+#include "third_party/spdlog.h"
 
 namespace sluice {
 namespace {

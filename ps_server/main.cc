@@ -15,7 +15,7 @@
 #include "common/stop_signal.h"
 #include "ps_server/flags.h"
 #include "ps_server/shard_daemon.h"
-#include "spdlog/spdlog.h"
+#include "third_party/spdlog.h"
 
 namespace {
 

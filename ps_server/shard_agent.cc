@@ -18,7 +18,7 @@
 #include "ps_server/decisions/event_conversion.h"
 #include "ps_server/shard/exchange_counters.h"
 #include "ps_server/shard_options_from_job.h"
-#include "spdlog/spdlog.h"
+#include "third_party/spdlog.h"
 
 namespace sluice {
 

@@ -21,7 +21,7 @@
 #include "common/status_macros.h"
 #include "ps_server/addresses.h"
 #include "ps_server/live/live_pages.h"
-#include "spdlog/spdlog.h"
+#include "third_party/spdlog.h"
 
 namespace sluice {
 namespace {

@@ -39,7 +39,7 @@
 #include "ps_server/resume.h"
 #include "ps_server/shard/exchange_counters.h"
 #include "ps_server/shard_options_from_job.h"
-#include "spdlog/spdlog.h"
+#include "third_party/spdlog.h"
 
 namespace sluice {
 namespace {

@@ -16,12 +16,13 @@
 #include "worker/data/data_source.h"
 #include "worker/evaluator.h"
 #include "worker/model/model.h"
-#include "worker/pipeline/group_links.h"
 #include "worker/pipeline/turns.h"
 #include "worker/task_gradient.h"
 #include "worker/version_measure.h"
 
 namespace sluice {
+
+class GroupLinks;
 
 // What a worker or an evaluator computes with: all of it that needs no network.
 // It is made in two steps, because which vector instructions the run computes

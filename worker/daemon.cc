@@ -1,5 +1,6 @@
 #include "worker/daemon.h"
 
+#include <CLI/CLI.hpp>
 #include <cstdlib>
 #include <optional>
 #include <utility>
@@ -10,7 +11,7 @@
 #include "common/process_name.h"
 #include "common/rpc/grpc_log.h"
 #include "common/status_macros.h"
-#include "spdlog/spdlog.h"
+#include "third_party/spdlog.h"
 #include "worker/model/make_device.h"
 
 namespace sluice {

@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -22,6 +21,10 @@
 #include "proto/coordinator.pb.h"
 #include "worker/exchange/grpc_exchange.h"
 #include "worker/rejoin_policy.h"
+
+namespace CLI {
+class App;
+}  // namespace CLI
 
 // What the worker and the evaluator have in common around their work.
 namespace sluice {

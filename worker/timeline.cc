@@ -13,7 +13,7 @@
 #include "common/json_text.h"
 #include "common/key_proto.h"
 #include "nlohmann/json.hpp"
-#include "spdlog/spdlog.h"
+#include "third_party/spdlog.h"
 
 namespace sluice {
 namespace {

@@ -14,7 +14,7 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "spdlog/sinks/ostream_sink.h"
-#include "spdlog/spdlog.h"
+#include "third_party/spdlog.h"
 #include "worker/testing/fakes.h"
 
 namespace sluice {

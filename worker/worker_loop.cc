@@ -19,7 +19,7 @@
 
 #include "common/key_proto.h"
 #include "common/status_macros.h"
-#include "spdlog/spdlog.h"
+#include "third_party/spdlog.h"
 
 namespace sluice {
 namespace {

@@ -43,7 +43,7 @@
 #include "common/stop_signal.h"
 #include "common/tls/transport_security.h"
 #include "common/wire/job_wire_types.h"
-#include "spdlog/spdlog.h"
+#include "third_party/spdlog.h"
 #include "worker/cancel_token.h"
 #include "worker/compute_context.h"
 #include "worker/daemon.h"

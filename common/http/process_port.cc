@@ -15,7 +15,7 @@
 #include "common/host_port.h"
 #include "common/http/prometheus_text.h"
 #include "common/status_macros.h"
-#include "spdlog/spdlog.h"
+#include "third_party/spdlog.h"
 
 namespace sluice {
 

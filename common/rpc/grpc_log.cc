@@ -9,7 +9,7 @@
 #include "absl/strings/strip.h"
 #include "common/clock.h"
 #include "common/log_pace.h"
-#include "spdlog/spdlog.h"
+#include "third_party/spdlog.h"
 
 namespace sluice {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "gtest/gtest.h"
 #include "spdlog/sinks/ostream_sink.h"
-#include "spdlog/spdlog.h"
+#include "third_party/spdlog.h"
 
 namespace sluice {
 namespace {

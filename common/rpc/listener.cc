@@ -34,7 +34,7 @@
 #include "common/named_thread.h"
 #include "common/rpc/listening_sockets.h"
 #include "common/status_macros.h"
-#include "spdlog/spdlog.h"
+#include "third_party/spdlog.h"
 
 namespace sluice {
 namespace {

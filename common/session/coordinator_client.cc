@@ -35,7 +35,7 @@
 #include "common/secret.h"
 #include "common/session/client_session.h"
 #include "proto/coordinator.grpc.pb.h"
-#include "spdlog/spdlog.h"
+#include "third_party/spdlog.h"
 
 namespace sluice {
 namespace {

@@ -1,5 +1,6 @@
 #include "common/tls/tls_flags.h"
 
+#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <system_error>
 

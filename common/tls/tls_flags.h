@@ -1,12 +1,15 @@
 #ifndef SLUICE_COMMON_TLS_TLS_FLAGS_H_
 #define SLUICE_COMMON_TLS_TLS_FLAGS_H_
 
-#include <CLI/CLI.hpp>
 #include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "common/tls/tls_files.h"
+
+namespace CLI {
+class App;
+}  // namespace CLI
 
 namespace sluice {
 

@@ -38,7 +38,7 @@
 #include "common/tls/certificate_counter.h"
 #include "common/tls/pem.h"
 #include "common/tls/tls_files.h"
-#include "spdlog/spdlog.h"
+#include "third_party/spdlog.h"
 
 namespace sluice {
 namespace {

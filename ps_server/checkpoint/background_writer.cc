@@ -24,7 +24,7 @@
 #include "common/process_name.h"
 #include "common/status_macros.h"
 #include "ps_server/shard/chunk_grid.h"
-#include "spdlog/spdlog.h"
+#include "third_party/spdlog.h"
 
 namespace sluice {
 

@@ -33,7 +33,7 @@
 #include "common/status_macros.h"
 #include "kernels/numerics.h"
 #include "ps_server/shard/exchange_calls.h"
-#include "spdlog/spdlog.h"
+#include "third_party/spdlog.h"
 
 namespace sluice {
 

@@ -22,7 +22,7 @@
 #include "common/status_macros.h"
 #include "proto/exchange.pb.h"
 #include "ps_server/shard/exchange_calls.h"
-#include "spdlog/spdlog.h"
+#include "third_party/spdlog.h"
 
 namespace sluice {
 namespace {

@@ -11,8 +11,6 @@
 //   OnRead      read 2, stage 1
 //   OnRead      read 3, stage 2: all of it, Finish with the reply
 //   OnRead      of 3: finished_, so whatever it brings is ignored
-#include <spdlog/spdlog.h>
-
 #include <string>
 #include <utility>
 
@@ -24,6 +22,7 @@
 #include "common/wire/chunk_codec.h"
 #include "proto/exchange.pb.h"
 #include "ps_server/shard/exchange_calls.h"
+#include "third_party/spdlog.h"
 
 namespace sluice {
 

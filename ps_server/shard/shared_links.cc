@@ -19,7 +19,7 @@
 #include "common/secret.h"
 #include "common/status_macros.h"
 #include "common/wire/shared_handshake.h"
-#include "spdlog/spdlog.h"
+#include "third_party/spdlog.h"
 
 namespace sluice {
 namespace {

@@ -16,7 +16,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "spdlog/spdlog.h"
+#include "third_party/spdlog.h"
 
 namespace sluice {
 

@@ -26,7 +26,7 @@
 #include "common/status_macros.h"
 #include "common/wire/chunk_codec.h"
 #include "proto/exchange.pb.h"
-#include "spdlog/spdlog.h"
+#include "third_party/spdlog.h"
 #include "worker/exchange/chunk_feed.h"
 
 namespace sluice {

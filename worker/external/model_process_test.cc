@@ -18,7 +18,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "spdlog/sinks/ostream_sink.h"
-#include "spdlog/spdlog.h"
+#include "third_party/spdlog.h"
 #include "worker/testing/watched_flow.h"
 
 namespace sluice {

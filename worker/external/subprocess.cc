@@ -28,7 +28,7 @@
 #include "absl/strings/str_split.h"
 #include "common/process_setup.h"
 #include "common/status_macros.h"
-#include "spdlog/spdlog.h"
+#include "third_party/spdlog.h"
 
 namespace sluice {
 namespace {

@@ -23,7 +23,7 @@
 #include "common/group.h"
 #include "common/process_name.h"
 #include "common/status_macros.h"
-#include "spdlog/spdlog.h"
+#include "third_party/spdlog.h"
 #include "worker/model/make_device.h"
 
 namespace sluice {

@@ -24,7 +24,7 @@
 #include "common/rpc/deadline.h"
 #include "common/rpc/status_conversion.h"
 #include "common/status_macros.h"
-#include "spdlog/spdlog.h"
+#include "third_party/spdlog.h"
 
 namespace sluice {
 namespace {

@@ -21,7 +21,7 @@
 #include "ps_server/checkpoint/checkpoint.h"
 #include "ps_server/checkpoint/manifest.h"
 #include "ps_server/coordinator/report/snapshot_conversion.h"
-#include "spdlog/spdlog.h"
+#include "third_party/spdlog.h"
 
 namespace sluice {
 namespace {

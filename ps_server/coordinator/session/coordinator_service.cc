@@ -31,7 +31,7 @@
 #include "ps_server/coordinator/report/job_status.h"
 #include "ps_server/coordinator/session/frame_limits.h"
 #include "ps_server/decisions/event_conversion.h"
-#include "spdlog/spdlog.h"
+#include "third_party/spdlog.h"
 
 namespace sluice {
 namespace {
