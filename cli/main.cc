@@ -1,6 +1,9 @@
 #include <grpc/support/log.h>
+#include <poll.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdio>
 #include <iostream>
 #include <string>
 
@@ -16,6 +19,16 @@ namespace {
 void PrintGrpcError(gpr_log_func_args* args) {
   if (sluice::IsOfHandshake(args->message)) return;
   std::cerr << "gRPC: " << args->message << std::endl;
+}
+
+// Whether stdout has what was written to it. A pipe that nobody reads any more
+// (`| head`) needs no more.
+bool OutputIsWritten() {
+  if (std::cout.flush() && std::fflush(stdout) == 0 && !std::ferror(stdout)) {
+    return true;
+  }
+  pollfd output = {.fd = STDOUT_FILENO, .events = POLLOUT, .revents = 0};
+  return poll(&output, 1, /*timeout=*/0) == 1 && (output.revents & POLLERR);
 }
 
 }  // namespace
@@ -54,5 +67,8 @@ int main(int argc, char** argv) {
     return sluice::kExitUsage;
   }
   const auto code = sluice::ParseCommandLine(argc, argv, &app);
-  return code.value_or(exit_code);
+  exit_code = code.value_or(exit_code);
+  if (OutputIsWritten()) return exit_code;
+  std::cerr << "stdout: not all of it could be written\n";
+  return exit_code == 0 ? sluice::kExitFailed : exit_code;
 }

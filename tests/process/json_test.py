@@ -84,6 +84,25 @@ class JsonTest(unittest.TestCase):
                     continue
                 self.assertIsInstance(json.loads(result.stdout), (dict, list))
 
+    def test_what_cannot_be_written_is_no_success(self):
+        for command, *args in [("check", self.job), ("ledger", self.folder),
+                               ("--version",)]:
+            for more in ([], ["--json"])[:1 if command[0] == "-" else 2]:
+                with open("/dev/full", "w", encoding="utf-8") as full:
+                    result = subprocess.run(
+                        [harness.TOOL, command, *args, *more], stdout=full,
+                        stderr=subprocess.PIPE, text=True, check=False)
+                self.assertEqual(result.returncode, 1, (command, more))
+                self.assertEqual(result.stderr,
+                                 "stdout: not all of it could be written\n")
+        # Whoever closes a pipe has read enough.
+        with subprocess.Popen([harness.TOOL, "check", self.job],
+                              stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE) as process:
+            process.stdout.close()
+            self.assertEqual(process.stderr.read(), b"")
+            self.assertEqual(process.wait(), 0)
+
     def test_bytes_of_a_path_that_are_no_utf8_are_replaced(self):
         odd = harness.scratch() / "x\udcff"
         run, certs = odd / "run", odd / "certs"
