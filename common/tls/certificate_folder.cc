@@ -143,7 +143,7 @@ absl::Status MakeCertificates(const std::string& folder,
                               const NewCertificates& wanted, absl::Time now) {
   LetRead(kOwnerAlone);
   const std::string in = AuthorityFolder(folder);
-  if (!wanted.replace && Exists(in)) {
+  if (!wanted.replace && Exists(in + "/ca.crt")) {
     return absl::AlreadyExistsError(absl::StrCat(
         in,
         ": has the CA of an earlier call; --renew makes new certificates "
@@ -161,15 +161,15 @@ absl::Status MakeCertificates(const std::string& folder,
   SLUICE_RETURN_IF_ERROR(
       Write(absl::StrCat(in, "/ca.key"), ToPem(authority.key().get())));
   SLUICE_RETURN_IF_ERROR(
-      Write(absl::StrCat(in, "/ca.crt"), ToPem(authority.certificate().get())));
-  SLUICE_RETURN_IF_ERROR(
       Write(absl::StrCat(in, "/ca.crl"), ToPem(revoked.get())));
   for (const TlsRole role : kTlsRoles) {
     request.role = role;
     SLUICE_RETURN_IF_ERROR(
         WriteRole(folder, authority, revoked.get(), request, DrawKey()));
   }
-  return absl::OkStatus();
+  // Last: without it the folder is not whole, and may be made anew.
+  return Write(absl::StrCat(in, "/ca.crt"),
+               ToPem(authority.certificate().get()));
 }
 
 absl::Status RenewCertificates(const std::string& folder,

@@ -187,6 +187,18 @@ TEST(CertificateFolderTest, WhatIsThereIsNotOverwrittenUnlessToldSo) {
             X509_V_OK);
 }
 
+TEST(CertificateFolderTest, WhatBrokeOffIsMadeAnew) {
+  const std::string folder = Made();
+  std::filesystem::remove(absl::StrCat(folder, "/ca/ca.crt"));
+  std::filesystem::remove_all(
+      absl::StrCat(folder, "/", TlsRoleName(TlsRole::kWorker)));
+  const absl::Status again = MakeCertificates(folder, Wanted(), kNow);
+  ASSERT_TRUE(again.ok()) << again;
+  for (const TlsRole role : {TlsRole::kLead, TlsRole::kWorker}) {
+    EXPECT_EQ(Verified(folder, role, X509_PURPOSE_SSL_SERVER), X509_V_OK);
+  }
+}
+
 TEST(CertificateFolderTest, RenewedCertificatesKeepKeysHostsAndAuthority) {
   const std::string folder = Made();
   const auto at = [&](const char* file) {
