@@ -37,6 +37,7 @@ void MetricsHistory::Follow() {
        begin = end + 1) {
     Add(read.substr(begin, end - begin));
   }
+  if (begin == 0 && read.size() == kMostRead) begin = kMostRead;  // No line.
   offset_ += static_cast<int64_t>(begin);
 }
 

@@ -52,6 +52,15 @@ TEST_F(MetricsHistoryTest, FollowsAFileThatGrows) {
   EXPECT_THAT(SecondsIn(history, 2), ElementsAre(3));
 }
 
+TEST_F(MetricsHistoryTest, PassesOverALineThatIsTooLong) {
+  MetricsHistory history(path_);
+  AppendPoint(1);
+  Append(std::string(9 << 20, 'x') + "\n");
+  AppendPoint(2);
+  for (int i = 0; i < 4; ++i) history.Follow();
+  EXPECT_THAT(SecondsIn(history, 0), ElementsAre(1, 2));
+}
+
 TEST_F(MetricsHistoryTest, LeavesOutWhatARecoveryRolledBack) {
   MetricsHistory history(path_);
   for (int seconds : {1, 2, 3, 2, 3}) AppendPoint(seconds);
