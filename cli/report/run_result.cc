@@ -269,7 +269,7 @@ proto::JobStatus StatusOf(const std::string& run_dir, const json& summary) {
     status.set_updates_per_second(static_cast<double>(result.version) /
                                   result.seconds);
   }
-  status.set_progress(1);
+  if (result.failure.empty()) status.set_progress(1);
   status.set_mean_staleness(NumberOr0(summary, "mean_staleness"));
   if (result.test_loss.has_value()) status.set_test_loss(*result.test_loss);
   if (result.test_accuracy.has_value()) {

@@ -49,6 +49,16 @@ TEST(RunResultTest, WhyARunFailedComesFirst) {
               StartsWith("the run failed: evaluator: it left\n12 updates"));
 }
 
+TEST(RunResultTest, OnlyARunThatEndedWellIsDone) {
+  for (const std::string failure : {"", "worker 0 has left"}) {
+    std::ofstream(absl::StrCat(testing::TempDir(), "/summary.json"))
+        << R"({"version": 1, "seconds": 1, "failure": ")" << failure << R"("})";
+    const auto status = ReadFinishedStatus(testing::TempDir());
+    ASSERT_TRUE(status.ok()) << status.status();
+    EXPECT_EQ(status->progress(), failure.empty() ? 1 : 0);
+  }
+}
+
 TEST(RunResultTest, AJobsMostWorkersAreNoDamage) {
   std::ofstream(absl::StrCat(testing::TempDir(), "/summary.json"))
       << R"({"version": 1, "seconds": 1, "workers": 65536})";

@@ -396,7 +396,11 @@ function showBanner(s) {
 
 function show(s, time) {
   const over = s.phase === "finished" || s.phase === "failed";
-  document.title = `${(100 * s.progress).toFixed(0)}% ${s.name}`;
+  // What a run that failed had done of its way is not in its files.
+  const failed = s.phase === "failed";
+  const done = (digits) =>
+      failed ? "failed" : `${(100 * s.progress).toFixed(digits)}%`;
+  document.title = `${done(0)} ${s.name}`;
   byId("name").textContent = s.name;
   byId("policy").textContent = s.policy;
   byId("phase").textContent = s.phase;
@@ -408,7 +412,7 @@ function show(s, time) {
       ? `, about ${duration(s.seconds * (1 - s.progress) / s.progress)} left` : "";
   const end = over && s.message ? `: ${s.message}` : "";
   byId("left").textContent =
-      `${(100 * s.progress).toFixed(1)}% in ${duration(s.seconds)}${left}${end}`;
+      `${done(1)} ${failed ? "after" : "in"} ${duration(s.seconds)}${left}${end}`;
   showBanner(s);
   showTiles(s);
   drawStaleness(s.staleness_histogram);
