@@ -270,7 +270,9 @@ void CoordinatorService::KeepResult(const Actions& actions) {
   for (const Action& action : actions) {
     const auto* finish = std::get_if<FinishRun>(&action);
     if (finish == nullptr || !finish->failure.empty()) continue;
-    options_.keep_result(State(), *finish);
+    JobState state = State();
+    state.phase = Phase::kFinished;
+    options_.keep_result(state, *finish);
   }
 }
 
@@ -385,6 +387,8 @@ JobState CoordinatorService::StateLocked(absl::Time now) {
   if (failed_here_) {
     state.phase = Phase::kFailed;
     state.message = std::get<FinishRun>(*sessions_.end()).failure;
+  } else if (state.phase == Phase::kFinished && !Over()) {
+    state.phase = Phase::kFinishing;  // Until the result is kept.
   } else if (!log_waits_for_.empty()) {
     state.waiting_for = log_waits_for_;
     state.waiting_since = log_since_;
