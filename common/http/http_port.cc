@@ -140,10 +140,22 @@ MHD_Result OnRequest(void* port, MHD_Connection* connection, const char* path,
                                    path, method));
 }
 
+void OnConnection(void* port, MHD_Connection* connection,
+                  void** /*of_connection*/,
+                  MHD_ConnectionNotificationCode what) {
+  SlowConnections& slow = static_cast<HttpPort*>(port)->slow();
+  if (what == MHD_CONNECTION_NOTIFY_CLOSED) return slow.End(connection);
+  const MHD_ConnectionInfo* socket =
+      MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+  if (socket != nullptr) slow.Begin(connection, socket->connect_fd);
+}
+
 }  // namespace
 
 HttpPort::HttpPort(std::map<std::string, HttpPage> pages, HttpAccess access)
-    : pages_(std::move(pages)), access_(std::move(access)) {}
+    : pages_(std::move(pages)),
+      access_(std::move(access)),
+      slow_(access_.request_limit) {}
 
 HttpPort::~HttpPort() {
   for (MHD_Daemon* daemon : daemons_) MHD_stop_daemon(daemon);
@@ -164,7 +176,9 @@ absl::StatusOr<std::unique_ptr<HttpPort>> HttpPort::Open(
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, kConnectionBytes,
         MHD_OPTION_CONNECTION_LIMIT, kConnections,
         MHD_OPTION_PER_IP_CONNECTION_LIMIT, kConnectionsOfOneAddress,
-        MHD_OPTION_CONNECTION_TIMEOUT, kIdleSeconds, MHD_OPTION_END);
+        MHD_OPTION_CONNECTION_TIMEOUT, kIdleSeconds,
+        MHD_OPTION_NOTIFY_CONNECTION, &OnConnection, port.get(),
+        MHD_OPTION_END);
     if (daemon == nullptr) {
       for (const int socket : sockets) close(socket);
       return absl::InternalError(

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/http/slow_connections.h"
 
 struct MHD_Daemon;
 
@@ -38,15 +40,17 @@ struct HttpAccess {
   std::string token;
   // What POST does, by path, "/api/stop"; a body is not read.
   std::map<std::string, HttpPage> actions;
+  // What a request and its answer may take together.
+  absl::Duration request_limit = absl::Seconds(30);
 };
 
 // A port that answers GET and HEAD in plain text.
 //
-// Nothing that a client sends makes it hold much: a connection has 32 KiB for
-// what it asks, which fits a request line and headers and no body, ends after
-// 10 s in which nothing arrives, and there are at most 64 of them, 16 of one
-// address. What exceeds that is closed. Browsers are told to load nothing from
-// elsewhere and to keep nothing.
+// Nothing that a client sends makes it hold much: a connection has one request
+// and 32 KiB for it, which fits a request line and headers and no body, ends
+// after 10 s in which nothing arrives and after HttpAccess::request_limit, and
+// there are at most 64 of them, 16 of one address. What exceeds that is closed.
+// Browsers are told to load nothing from elsewhere and to keep nothing.
 //
 // Thread-safe.
 class HttpPort {
@@ -67,6 +71,7 @@ class HttpPort {
   // As opened with.
   const std::map<std::string, HttpPage>& pages() const { return pages_; }
   const HttpAccess& access() const { return access_; }
+  SlowConnections& slow() { return slow_; }
 
  private:
   HttpPort(std::map<std::string, HttpPage> pages, HttpAccess access);
@@ -75,6 +80,7 @@ class HttpPort {
   const std::map<std::string, HttpPage> pages_;
   const HttpAccess access_;
   int port_ = 0;
+  SlowConnections slow_;
   std::vector<MHD_Daemon*> daemons_;  // One for each of the host's addresses.
 };
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "absl/strings/str_cat.h"
+#include "common/clock.h"
 
 namespace sluice {
 namespace {
@@ -145,6 +146,26 @@ TEST_F(HttpPortTest, OneAddressHasAtMostSixteenConnections) {
   std::string answer;
   for (int i = 0; i < 1000 && answer.empty(); ++i) answer = Ask("GET /twice");
   EXPECT_THAT(answer, StartsWith("HTTP/1.1 200"));
+}
+
+// A client that sends a byte now and then is never silent.
+TEST(SlowRequestTest, ARequestThatTakesTooLongIsCutOff) {
+  HttpAccess access;
+  access.request_limit = absl::Milliseconds(200);
+  const auto page = [](const HttpArguments&) {
+    return HttpAnswer{.body = "page"};
+  };
+  auto port = HttpPort::Open("127.0.0.1:0", {{"/", page}}, access);
+  ASSERT_TRUE(port.ok()) << port.status();
+  RawClient slow((*port)->port());
+  const absl::Time begun = Clock::Real()->Now();
+  ASSERT_TRUE(slow.Send("GET / HTTP/1.1\r\nHost: x\r\n"));
+  EXPECT_EQ(slow.ReadAll(), "");
+  // Before silence ends it, too.
+  EXPECT_LT(Clock::Real()->Now() - begun, absl::Seconds(9));
+  RawClient other((*port)->port());
+  other.Send("GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+  EXPECT_THAT(other.ReadAll(), StartsWith("HTTP/1.1 200"));
 }
 
 // A port with a token, and an action that is counted.
