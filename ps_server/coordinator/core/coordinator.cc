@@ -107,6 +107,15 @@ Coordinator::Coordinator(CoordinatorOptions options, absl::Time now)
   RefreshAllSupplies();
 }
 
+Coordinator::Turn::Turn(Coordinator* of, absl::Time now, Actions* out,
+                        bool is_tick)
+    : of_(*of) {
+  of_.now_ = now;
+  of_.awake_ = of_.clock_.Advance(now, is_tick);
+  of_.out_ = out;
+  for (Action& said : std::exchange(of_.unsaid_, {})) of_.Emit(std::move(said));
+}
+
 void Coordinator::Settle() {
   MaybeStart();
   AgreeOnInstructions();

@@ -151,12 +151,7 @@ class Coordinator {
   // changes the parts; the Turn's end does all that follows.
   class Turn {
    public:
-    Turn(Coordinator* of, absl::Time now, Actions* out, bool is_tick = false)
-        : of_(*of) {
-      of_.now_ = now;
-      of_.awake_ = of_.clock_.Advance(now, is_tick);
-      of_.out_ = out;
-    }
+    Turn(Coordinator* of, absl::Time now, Actions* out, bool is_tick = false);
     ~Turn() { of_.Settle(); }
 
    private:
@@ -260,7 +255,8 @@ class Coordinator {
 
   // Of the event being handled.
   absl::Time now_, awake_;  // Awake: AwakeClock's, of leases and deadlines.
-  Actions* out_ = nullptr;
+  Actions unsaid_;  // What the constructor says; it comes with the first turn.
+  Actions* out_ = &unsaid_;
   std::vector<GradientKey> discarded_;
 
   // How the run stands.

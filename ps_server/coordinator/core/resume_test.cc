@@ -298,6 +298,34 @@ TEST(ResumeTest, ARunThatReachedItsEndSaysWhichConditionEndedIt) {
             "it go on");
 }
 
+// The checkpoint of version 1 is decided before what it lacks is left out.
+TEST(ResumeTest, WhatNobodyServedIsLeftOutAgainAndCountedOnce) {
+  CoordinatorOptions options = SmallJob(proto::SYNC, 2, 2);
+  options.job.mutable_data()->set_sharding(proto::Data::STATIC);
+  options.job.mutable_sync()->set_on_shortage(proto::SHRINK);
+  options.job.mutable_checkpoint()->set_every_updates(1);
+  Driver first(options);
+  first.Start();
+  EXPECT_EQ(first.Deliver(0), absl::OkStatus());
+  first.Leave({Role::kWorker, 1});
+  first.Stored(0, 1);
+  first.Stored(1, 1);
+  const auto manifests = first.All<StoreManifest>();
+  ASSERT_EQ(manifests.size(), 1);
+  EXPECT_EQ(first.State().counters.batches_left_out, 1);
+
+  Driver second(ResumedAt(options, 1, *manifests[0].snapshot));
+  EXPECT_EQ(second.State().counters.batches_left_out, 1);
+  second.Start();
+  const auto said = second.All<Announce>();
+  ASSERT_FALSE(said.empty());
+  EXPECT_EQ(said[0].text,
+            "event=left_out mini_batches=1 reason=\"nobody serves their "
+            "partition\"");
+  EXPECT_EQ(second.BatchOf(0), 2);
+  EXPECT_EQ(second.BatchOf(1), 3);
+}
+
 TEST(ResumeTest, AStateThatContradictsItselfOrTheJobIsRefused) {
   CoordinatorOptions options = SmallJob(proto::SYNC, 2, 2);
   options.resume = ResumePoint{Generation(1), Version(5), {}};
