@@ -93,6 +93,8 @@ Faults EverythingGoesWrong() {
   faults.leave = 5;
   faults.pause = 15;
   faults.partition = 15;
+  faults.stay_away = 300;
+  faults.spoil = 30;
   faults.disk_refuses = 100;
   faults.disk_hangs = 20;
   faults.disk_unreadable = 300;

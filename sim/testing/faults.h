@@ -20,6 +20,12 @@ struct Faults {
   int leave = 0;      // A worker says good-bye, and is started again.
   int pause = 0;      // A process stands still, a worker for a long time.
   int partition = 0;  // One link passes nothing for a while.
+  // Share per thousand of the workers that die which never come back, as long
+  // as enough are left for an update.
+  int stay_away = 0;
+  // Chance per thousand of each gradient that it is bad; its mini-batch's next
+  // one is good, since two would end the run.
+  int spoil = 0;
   // The same for a shard or a coordinator. It dies; or another process takes
   // its place while it lives on for a while without knowing.
   int kill_server = 0;
@@ -40,6 +46,7 @@ struct Faults {
 struct FaultCounts {
   int64_t lost = 0, duplicated = 0, delayed = 0, straggled = 0;
   int64_t kills = 0, leaves = 0, pauses = 0, partitions = 0;
+  int64_t stayed_away = 0, spoiled = 0;
   int64_t reconnects = 0, new_lives = 0;
   // Servers that began the next generation in place; leads that found it taken;
   // workers that left because they had lost a shard.
@@ -76,6 +83,8 @@ struct FaultCounts {
     see("leaves", leaves);
     see("pauses", pauses);
     see("partitions", partitions);
+    see("stayed away", stayed_away);
+    see("spoiled", spoiled);
     see("reconnects", reconnects);
     see("new lives", new_lives);
     see("shards in place", shards_in_place);

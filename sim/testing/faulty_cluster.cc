@@ -294,8 +294,26 @@ void FaultyCluster::Kill(size_t process) {
     After(chance_.DrawTime(absl::Milliseconds(1), absl::Milliseconds(50)),
           [this, connection] { Break(connection, absl::OkStatus()); });
   }
+  if (StaysAway(process)) return;
   After(chance_.DrawTime(absl::Milliseconds(100), absl::Seconds(8)),
         [this, process] { Start(process); });
+}
+
+// Not before the run has begun, for which everybody is waited for.
+bool FaultyCluster::StaysAway(size_t worker) {
+  const proto::Sync& sync = options_.job.sync();
+  const auto left =
+      std::ranges::count_if(processes_, [](const Process& process) {
+        return process.peer.role == Role::kWorker && !process.away;
+      });
+  if (lineage_.updates() == 0 ||
+      left <= (sync.policy() == proto::SYNC ? 1 : sync.k()) ||
+      !chance_.Strikes(chance_.faults.stay_away)) {
+    return false;
+  }
+  ++chance_.counts.stayed_away;
+  processes_[worker].away = true;
+  return true;
 }
 
 void FaultyCluster::Heal() {

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,7 +30,7 @@ namespace sluice {
 // numbers, in virtual time, on a network that loses, repeats, reorders and
 // delays messages. Checkpoints, commit logs and resuming are the production
 // code on real files. Disks and processes may fail at any event; dead processes
-// are started again.
+// are started again, but for some workers.
 //
 // Checked after every event:
 //   - the rules of LineageChecker hold;
@@ -94,6 +95,7 @@ class FaultyCluster {
   void Pause(int64_t id);
   void StrikeLink(int64_t id);
   void Kill(size_t process);
+  bool StaysAway(size_t worker);
   void Heal();
   bool Over();
 
@@ -194,6 +196,7 @@ class FaultyCluster {
   std::vector<size_t> newest_;  // By shard: index of its newest process.
   std::vector<std::unique_ptr<Lead>> leads_;  // By order of their generations.
   std::map<std::pair<int64_t, int64_t>, VirtualTime> partitioned_until_;
+  std::set<int64_t> spoiled_;   // Mini-batches that had a bad gradient.
   int looking_ = 0;             // Processes that look for a generation to take.
   bool logs_are_whole_ = true;  // The logs have every task there was.
   std::optional<size_t> ended_;  // The lead with which the run ended.

@@ -251,7 +251,11 @@ void FaultyCluster::ServePush(size_t index, size_t worker,
       floats.size() * sizeof(float));
   const PushChunkHeader header = {KeyFromProto(task.key()), task.grant(),
                                   grid.begin(chunk), FloatType::kFp32};
-  if (!life.shard->Admits(header, "")) return;  // It is pushed again.
+  if (!life.shard->Admits(header, "")) {  // It is pushed again.
+    const int64_t shard = processes_[index].peer.id;
+    return Send(index, worker,
+                [=, this, key = task.key()] { Answered(worker, shard, key); });
+  }
   const auto staged =
       life.shard->Stage(header, Payload({bytes}, ChunkChecksum(floats)));
   // The task has ended, so its Cancel or its verdict is on its way.
@@ -282,6 +286,14 @@ void FaultyCluster::Staged(size_t worker, int64_t shard,
   work.staged[shard] = true;
   if (std::ranges::count(work.staged, false) > 0) return;
   proto::ToCoordinator message;
+  if (chance_.Strikes(chance_.faults.spoil) &&
+      spoiled_.insert(work.task.first_batch()).second) {
+    ++chance_.counts.spoiled;
+    *message.mutable_rejected()->mutable_key() = key;
+    message.mutable_rejected()->set_reason("NaN");
+    Answer(worker, std::move(message));
+    return Done(worker);
+  }
   proto::Ready* ready = message.mutable_ready();
   *ready->mutable_key() = key;
   for (const int64_t base : work.bases) ready->add_shard_base(base);

@@ -114,6 +114,7 @@ struct FaultyProcess {
   int64_t starts = 0;
   bool up = false;
   bool finished = false;  // It has been told that the run has ended.
+  bool away = false;      // It never comes back.
   VirtualTime paused_until = 0;
   // Number of its life. Events of an earlier life are dropped.
   int64_t lived = 0;

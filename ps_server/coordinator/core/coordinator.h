@@ -171,6 +171,8 @@ class Coordinator {
   // coordinator_tasks.cc: from a worker that may start to a verdict.
   void AssignTasks();
   bool AssignOne();
+  bool FreeForTurn();
+  bool Admitted(int64_t turn) const;
   std::optional<WorkerId> ChooseWorker(
       const BatchSchedule::Candidate& candidate) const;
   void IssueTask(WorkerId worker, BlockId block);

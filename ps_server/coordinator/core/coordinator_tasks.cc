@@ -14,6 +14,9 @@
 //
 //   IssueTask          RecordTask, SendTask           live, live
 //   the worker dies    RecordEnd, Discard             gone, goes out first
+//
+// Where shards fold, what goes out first may need a worker that waits behind it
+// (FreeForTurn).
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -39,13 +42,22 @@ std::string DescribeLoss(const Task& task, double loss, int64_t total) {
                       " losses_not_finite_total=", total);
 }
 
+// Nobody of the worker's group has had the block before.
+bool IsNewTo(const proto::Job& job, const BatchSchedule::Candidate& candidate,
+             WorkerId worker) {
+  return std::none_of(candidate.holders.begin(), candidate.holders.end(),
+                      [&](WorkerId holder) {
+                        return GroupOf(job, holder) == GroupOf(job, worker);
+                      });
+}
+
 }  // namespace
 
 void Coordinator::AssignTasks() {
   // An update that waits for the commit window is as good as decided: what
   // started now would be cancelled with it, or stale.
   if (phase_ != Phase::kRunning || policy_.Due(StillToCome())) return;
-  while (stream_.HasRoom() && AssignOne()) {
+  while (stream_.HasRoom() && (AssignOne() || FreeForTurn())) {
   }
 }
 
@@ -68,22 +80,56 @@ bool Coordinator::AssignOne() {
   }
 }
 
+// Where shards fold, who is not admitted waits for the mini-batches before its
+// own. If the first of these has come back, and who is to take it waits behind
+// it, nobody's task would ever end: so the last of those who wait gives its
+// task up. True: AssignOne has somebody for that mini-batch now.
+bool Coordinator::FreeForTurn() {
+  // A partition's worker has its mini-batches one after the other.
+  if (!fold_.has_value() || grid_.partitions() > 1) return false;
+  const auto next = schedule_.Next(0);
+  if (!next.has_value() || !Admitted(fold_->TurnOf(next->block))) return false;
+  const OpenTask* last = nullptr;
+  bool last_is_new = false, any_is_new = false;
+  for (const GradientKey& key : tasks_.AllLive()) {
+    const OpenTask* open = tasks_.Find(key);
+    if (Admitted(*open->task.turn)) return false;
+    const bool is_new = IsNewTo(job_, *next, key.worker);
+    any_is_new |= is_new;
+    // Who is suspect starts nothing; it comes back, or its lease ends.
+    const Peer peer{Role::kWorker, key.worker.value()};
+    if (members_.Get(peer).life != PeerLife::kAlive) continue;
+    if (last == nullptr || std::pair(is_new, open->task.turn) >
+                               std::pair(last_is_new, last->task.turn)) {
+      last = open;
+      last_is_new = is_new;
+    }
+  }
+  if (last == nullptr || (next->rejected && any_is_new && !last_is_new)) {
+    return false;
+  }
+  EndAndReturn(last->task.key, Outcome::kCancelled,
+               absl::StrCat("its worker is needed for mini-batch ",
+                            schedule_.BlockAt(next->block).first_batch.value(),
+                            ", whose turn comes first"));
+  return true;
+}
+
+// Whether shards that fold have room for the gradient, or will soon.
+bool Coordinator::Admitted(int64_t turn) const {
+  return turn < fold_->taken() + job_.limits().staged_gradients();
+}
+
 // Somebody of a group that has not had the block before, if there is one. A
 // block whose gradient was bad also waits for such a one that still computes.
 std::optional<WorkerId> Coordinator::ChooseWorker(
     const BatchSchedule::Candidate& candidate) const {
-  const auto is_new = [&](WorkerId worker) {
-    return std::none_of(candidate.holders.begin(), candidate.holders.end(),
-                        [&](WorkerId holder) {
-                          return GroupOf(job_, holder) == GroupOf(job_, worker);
-                        });
-  };
   for (WorkerId worker : policy_.startable()) {
-    if (is_new(worker)) return worker;
+    if (IsNewTo(job_, candidate, worker)) return worker;
   }
   if (candidate.rejected) {
     for (const GradientKey& key : tasks_.AllLive()) {
-      if (is_new(key.worker)) return std::nullopt;
+      if (IsNewTo(job_, candidate, key.worker)) return std::nullopt;
     }
   }
   return *policy_.startable().begin();
@@ -106,8 +152,7 @@ void Coordinator::IssueTask(WorkerId worker, BlockId block) {
   if (fold_.has_value()) {
     task.turn = fold_->TurnOf(block);
     // Before that it cannot be pushed, which is not its worker's fault.
-    const bool admitted =
-        *task.turn < fold_->taken() + job_.limits().staged_gradients();
+    const bool admitted = Admitted(*task.turn);
     if (!admitted) deadline = absl::InfiniteFuture();  // DecideFold sets it.
   }
   stream_.TakeRoom();

@@ -71,6 +71,85 @@ TEST(FoldingTest, TheMiniBatchOfADeadWorkerKeepsItsTurn) {
   EXPECT_EQ(run.version(), 1);
 }
 
+// ---- Shards take nothing behind their room, so those who wait there deliver
+// nothing before the mini-batch whose turn it is. ----
+
+TEST(FoldingTest, WhoWaitsBehindAMiniBatchThatCameBackComputesIt) {
+  Driver run(FoldingJob());
+  run.Start();
+  const Task last = *run.TaskOf(2);
+  run.Leave({Role::kWorker, 0}, /*for_good=*/true);
+  EXPECT_EQ(run.VerdictOf(last.key)->outcome, Outcome::kCancelled);
+  EXPECT_EQ(run.VerdictOf(last.key)->reason,
+            "its worker is needed for mini-batch 0, whose turn comes first");
+  EXPECT_EQ(run.TaskOf(2)->turn, 0);
+  EXPECT_EQ(run.TaskOf(1)->turn, 1) << "the last one gives its task up";
+  EXPECT_TRUE(run.Deliver(2).ok());
+  EXPECT_EQ(run.TaskOf(2)->turn, 2) << "nothing is left out";
+  EXPECT_TRUE(run.Deliver(1).ok());
+  EXPECT_TRUE(run.Deliver(2).ok());
+  EXPECT_EQ(run.version(), 1);
+}
+
+TEST(FoldingTest, WhoIsAdmittedEndsItsTaskAndThenTakesWhatCameBack) {
+  CoordinatorOptions job = SmallJob(proto::SYNC, 3, 8);
+  job.job.mutable_limits()->set_staged_gradients(2);
+  Driver run(job);
+  run.Start();
+  run.Leave({Role::kWorker, 0}, /*for_good=*/true);
+  EXPECT_EQ(run.TaskOf(1)->turn, 1);
+  EXPECT_EQ(run.TaskOf(2)->turn, 2) << "worker 1 will be free";
+  EXPECT_TRUE(run.Deliver(1).ok());
+  EXPECT_EQ(run.TaskOf(1)->turn, 0);
+  EXPECT_EQ(run.TaskOf(2)->turn, 2);
+}
+
+TEST(FoldingTest, ABadGradientGoesToOneWhoWaitsBehindIt) {
+  Driver run(FoldingJob());
+  run.Start();
+  EXPECT_TRUE(run.Reject(0).ok());
+  EXPECT_EQ(run.TaskOf(2)->turn, 0) << "somebody else computes it";
+  EXPECT_EQ(run.TaskOf(1)->turn, 1);
+  EXPECT_EQ(run.TaskOf(0)->turn, 2);
+}
+
+TEST(FoldingTest, ABadGradientWaitsForTheOneWhoMayComeBackToComputeIt) {
+  CoordinatorOptions job = FoldingJob();
+  job.job.mutable_limits()->set_lease_s(10);
+  Driver run(job);
+  run.Start();
+  run.Disconnect({Role::kWorker, 1});
+  run.Disconnect({Role::kWorker, 2});
+  EXPECT_TRUE(run.Reject(0).ok());
+  EXPECT_EQ(run.TaskOf(0), std::nullopt);
+  run.Silence({Role::kWorker, 1});
+  run.Silence({Role::kWorker, 2});
+  run.Advance(absl::Seconds(11));
+  EXPECT_EQ(run.TaskOf(0)->turn, 0) << "there is nobody else";
+}
+
+TEST(FoldingTest, WhoIsSuspectKeepsItsTask) {
+  Driver run(FoldingJob());
+  run.Start();
+  run.Disconnect({Role::kWorker, 2});
+  run.Leave({Role::kWorker, 0}, /*for_good=*/true);
+  EXPECT_EQ(run.TaskOf(2)->turn, 2);
+  EXPECT_EQ(run.TaskOf(1)->turn, 0);
+}
+
+// Each worker has its own mini-batches; worker 0's wait for it.
+TEST(FoldingTest, NobodyGivesItsTaskUpForAnothersPartition) {
+  CoordinatorOptions job = FoldingJob();
+  job.job.mutable_data()->set_sharding(proto::Data::STATIC);
+  Driver run(job);
+  run.Start();
+  run.Leave({Role::kWorker, 0});
+  EXPECT_EQ(run.TaskOf(1)->turn, 1);
+  EXPECT_EQ(run.TaskOf(2)->turn, 2);
+  run.JoinWorker(0);
+  EXPECT_EQ(run.TaskOf(0)->turn, 0);
+}
+
 TEST(FoldingTest, TheTimeOfATaskBeginsWithItsTurn) {
   CoordinatorOptions job = FoldingJob();
   job.job.mutable_limits()->set_task_deadline_s(30);
