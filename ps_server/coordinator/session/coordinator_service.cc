@@ -13,9 +13,9 @@
 //   manifests  ManifestWriter's thread: OnManifest
 //
 // What is not in the log becomes known to nobody. If an append fails for good,
-// nothing is sent any more but the end of the run; while the disk is full, the
-// carrier waits, and the core hears of no time: what that decided could be told
-// to nobody.
+// nothing is sent any more but the end of the run; while the disk is full or
+// does not answer, the carrier waits, and the core hears of no time: what that
+// decided could be told to nobody.
 #include "ps_server/coordinator/session/coordinator_service.h"
 
 #include <utility>
@@ -48,7 +48,9 @@ constexpr absl::Duration kRateEvery = absl::Seconds(1);
 // attempts cost nothing.
 constexpr absl::Duration kTryForRoomEvery = absl::Milliseconds(250);
 
-// A write that takes longer is named to whoever asks what the run waits for.
+// A write that takes longer is named to whoever asks what the run waits for,
+// and nobody's time runs out over it. Shorter ones are everyday, one after the
+// other, and must not hide that a peer is gone.
 constexpr absl::Duration kSlowWrite = absl::Seconds(1);
 
 // Of metrics, while they cannot be written; those that fall due later are left
@@ -245,9 +247,15 @@ void CoordinatorService::CarryOut(const Actions& actions) {
   {
     absl::MutexLock lock(&mu_);
     gap = unrecorded_;
+    recording_ = !gap && log_ != nullptr;
+    log_since_ = options_.clock->Now();
   }
   // A log with a gap would be taken for one that is whole.
   const absl::Status recorded = gap ? absl::OkStatus() : Record(actions);
+  {
+    absl::MutexLock lock(&mu_);
+    recording_ = false;
+  }
   if (!gap && recorded.ok()) KeepResult(actions);
   std::vector<std::shared_ptr<FrameSink>> touched;
   {
@@ -322,11 +330,6 @@ void CoordinatorService::CutLog(const Actions& actions) {
 
 absl::Status CoordinatorService::Append(
     const std::vector<proto::LogRecord>& records, std::vector<int64_t>* ends) {
-  {
-    absl::MutexLock lock(&mu_);
-    appending_ = true;
-    log_since_ = options_.clock->Now();
-  }
   absl::Status appended = log_->Append(records, ends);
   while (absl::IsResourceExhausted(appended) && AwaitRoom(appended)) {
     appended = log_->Append(records, ends);
@@ -335,7 +338,6 @@ absl::Status CoordinatorService::Append(
   absl::Time since;
   {
     absl::MutexLock lock(&mu_);
-    appending_ = false;
     waited = !std::exchange(log_waits_for_, "").empty();
     since = log_since_;
   }
@@ -392,12 +394,16 @@ JobState CoordinatorService::StateLocked(absl::Time now) {
   } else if (!log_waits_for_.empty()) {
     state.waiting_for = log_waits_for_;
     state.waiting_since = log_since_;
-  } else if (appending_ && now - log_since_ > kSlowWrite) {
+  } else if (RecordsSlowly(now)) {
     state.waiting_for =
         absl::StrCat("the disk, to take what ", log_->path(), " is to hold");
     state.waiting_since = log_since_;
   }
   return state;
+}
+
+bool CoordinatorService::RecordsSlowly(absl::Time now) const {
+  return recording_ && now - log_since_ > kSlowWrite;
 }
 
 void CoordinatorService::TickLoop() {
@@ -409,11 +415,11 @@ void CoordinatorService::TickLoop() {
       last =
           AwaitFor(&mu_, absl::Condition(this, &CoordinatorService::Stopping),
                    options_.core.tick);
+      const absl::Time now = options_.clock->Now();
       // What it decided could be told to nobody. Afterwards the core counts the
       // gap as one in which this process was paused.
-      if (!last && log_waits_for_.empty()) {
-        sessions_.Tick(options_.clock->Now());
-      }
+      const bool waits = !log_waits_for_.empty() || RecordsSlowly(now);
+      if (!last && !waits) sessions_.Tick(now);
       Measure(last);
       touched = sessions_.TakeTouched();
     }

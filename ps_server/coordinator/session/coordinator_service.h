@@ -36,9 +36,10 @@ namespace sluice {
 //
 // Whoever brings an event, and the ticker, touch no file: heartbeats are
 // answered and leases kept however long the run folder takes. Where the commit
-// log's disk is full its next records are tried until there is room; until then
-// nothing that follows is sent, so no task goes out, and the time stands still
-// for the core. Any other error of the log fails the run.
+// log's disk is full its next records are tried until there is room; until
+// then, or until a write that takes more than a second is through, nothing that
+// follows is sent, so no task goes out, and the time stands still for the core.
+// Any other error of the log fails the run.
 //
 // Thread-safe.
 class CoordinatorService final : public CoordinatorEndpoint::Handler {
@@ -142,6 +143,8 @@ class CoordinatorService final : public CoordinatorEndpoint::Handler {
   // Measures the rates, and adds the lines of metrics that are due.
   void Measure(bool last) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   JobState StateLocked(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // The files of the run take longer than they ever should.
+  bool RecordsSlowly(absl::Time now) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   bool Stopping() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return stopping_; }
   bool Closing() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return closing_; }
@@ -182,11 +185,11 @@ class CoordinatorService final : public CoordinatorEndpoint::Handler {
   bool failed_here_ ABSL_GUARDED_BY(mu_) = false;  // Not known to the core.
   // Something decided is not in the log; nor is what comes after it.
   bool unrecorded_ ABSL_GUARDED_BY(mu_) = false;
-  // For what the log's next records wait, and since when; empty: they do not.
+  // For what the log's next records wait; empty: they do not.
   std::string log_waits_for_ ABSL_GUARDED_BY(mu_);
   absl::Time log_since_ ABSL_GUARDED_BY(mu_);
-  // They are being written; since `log_since_`.
-  bool appending_ ABSL_GUARDED_BY(mu_) = false;
+  // Decisions are being recorded; since `log_since_`.
+  bool recording_ ABSL_GUARDED_BY(mu_) = false;
   std::vector<Evaluation> evaluations_ ABSL_GUARDED_BY(mu_);  // For metrics.
   RateMeter meter_ ABSL_GUARDED_BY(mu_);
   Rates rates_ ABSL_GUARDED_BY(mu_);

@@ -220,6 +220,8 @@ class ObstinateDiskTest : public ::testing::Test {
     CoordinatorService::Options options = RunOf(1, 2, updates);
     options.core.job.mutable_limits()->set_lease_s(
         absl::ToDoubleSeconds(kLease));
+    options.core.job.mutable_limits()->set_task_deadline_s(
+        absl::ToDoubleSeconds(kDeadline));
     lead_ = std::make_unique<Lead>(options, log_.get());
     peers_ = std::make_unique<Peers>(*lead_, 1, 2);
     EXPECT_TRUE(peers_->all[0]->AwaitReceived(10));
@@ -253,6 +255,20 @@ class ObstinateDiskTest : public ::testing::Test {
              state.workers[1].last_heard > until;
     });
   }
+  // Tasks have been under way for longer than they may take.
+  bool DeadlinesPass() {
+    const absl::Time until = Clock::Real()->Now() + 2 * kDeadline;
+    return AwaitState(
+        [&](const JobState&) { return Clock::Real()->Now() > until; });
+  }
+  // The run goes on, and neither tasks nor decisions have counted as late.
+  void ExpectNothingLate() {
+    const size_t received = peers_->all[0]->received().size();
+    EXPECT_TRUE(peers_->all[0]->AwaitReceived(received + 10));
+    EXPECT_EQ(lead_->service().State().counters.tasks_overdue, 0);
+    lead_->service().RequestStop("test");
+    EXPECT_EQ(std::get<FinishRun>(lead_->service().AwaitEnd()).failure, "");
+  }
   void ExpectAllAlive() {
     const JobState state = lead_->service().State();
     EXPECT_EQ(state.phase, Phase::kRunning) << state.message;
@@ -279,6 +295,8 @@ class ObstinateDiskTest : public ::testing::Test {
 
   // Above the second within which a client beats for the first time.
   static constexpr absl::Duration kLease = absl::Milliseconds(1500);
+  // Of a task: above the second after which a write counts as slow.
+  static constexpr absl::Duration kDeadline = absl::Seconds(2);
   static constexpr absl::Duration kLook = absl::Milliseconds(2);
   const std::string path_ = absl::StrCat(
       ::testing::TempDir(), "/",
@@ -328,6 +346,16 @@ TEST_F(ObstinateDiskTest, ALogThatStallsCostsNobodyItsLease) {
   ASSERT_TRUE(peers_->all[0]->AwaitReceived(received + 10));
   lead_->service().RequestStop("test");
   EXPECT_EQ(std::get<FinishRun>(lead_->service().AwaitEnd()).failure, "");
+  ExpectWholeLog();
+}
+
+TEST_F(ObstinateDiskTest, ALogThatStallsForLongerThanATaskMayTakeEndsNoTask) {
+  disk_.SetStalled(true);
+  ASSERT_TRUE(
+      WaitsFor(absl::StrCat("the disk, to take what ", path_, " is to hold")));
+  ASSERT_TRUE(DeadlinesPass());
+  disk_.SetStalled(false);
+  ExpectNothingLate();
   ExpectWholeLog();
 }
 
