@@ -6,6 +6,10 @@
 //   71 s  a heartbeat arrives     60 s since the tick: 59 of them are left out
 //                                 awake 12 s, as if the next tick had come
 //   72 s  tick                    awake 13 s
+//
+// That one tick would count for each message of a pause in which there are
+// messages, but no ticks; so whoever knows that no time is to pass says it in
+// time for each tick (Stand).
 #include "ps_server/coordinator/core/awake_clock.h"
 
 namespace sluice {

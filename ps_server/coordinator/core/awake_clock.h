@@ -6,8 +6,9 @@
 namespace sluice {
 
 // Time that stands still while the coordinator's own process was paused
-// (stopped, swapped out, moved to another machine). Leases and deadlines run
-// on it: nobody is declared dead for what was said to a sleeper.
+// (stopped, swapped out, moved to another machine), or could tell nobody what
+// it decided. Leases and deadlines run on it: nobody is declared dead for what
+// was said to a sleeper, or not said at all.
 //
 // A pause shows in the ticks: two of them, or a tick and another event, more
 // than `tolerance` apart. All but one regular tick of such a gap is left out.
@@ -21,6 +22,12 @@ class AwakeClock {
   // The awake time at `now`. Call on every event, before anything that looks
   // at leases; `is_tick` when the event is the regular tick.
   absl::Time Advance(absl::Time now, bool is_tick);
+  // Instead of a regular tick: the time since the last one has not passed. What
+  // events since then were told of it is taken back.
+  void Stand(absl::Time now) {
+    paused_ += now - last_tick_;
+    last_tick_ = now;
+  }
 
   // Left out so far.
   absl::Duration paused() const { return paused_; }

@@ -39,5 +39,19 @@ TEST(AwakeClockTest, EventsBetweenTicksAreNoPause) {
   }
 }
 
+TEST(AwakeClockTest, StandsStillWhateverArrivesMeanwhile) {
+  AwakeClock clock(kTick, kStart);
+  absl::Time now = kStart + kTick;
+  EXPECT_EQ(clock.Advance(now, true), kStart + kTick);
+  for (int i = 0; i < 100; ++i) {
+    // The ticker may be late.
+    clock.Advance(now + kTick / 2, false);
+    now += kTick * (i % 2 == 0 ? 1 : 10);
+    clock.Stand(now);
+  }
+  EXPECT_EQ(clock.paused(), now - (kStart + kTick));
+  EXPECT_EQ(clock.Advance(now + kTick, true), kStart + 2 * kTick);
+}
+
 }  // namespace
 }  // namespace sluice

@@ -137,8 +137,9 @@ class Coordinator {
   // has no checkpoints, or does not train; kUnavailable: one is being written.
   absl::StatusOr<Version> RequestCheckpoint(absl::Time now, Actions* out);
 
-  // Expires leases and deadlines. Call every `options.tick`.
+  // Every `options.tick`: expires leases and deadlines; or no time has passed.
   void Tick(absl::Time now, Actions* out);
+  void Stand(absl::Time now) { clock_.Stand(now); }
 
   // What a checkpoint of the newest version decided holds besides the weights.
   TrainingSnapshot TakeSnapshot(absl::Time now) const;
@@ -287,10 +288,9 @@ class Coordinator {
   std::shared_ptr<const TrainingSnapshot> snapshot_;  // Of the one running.
   std::optional<Evaluation> last_evaluation_, final_evaluation_;
 
-  // Awake times.
-  std::optional<absl::Time> restored_;  // When the shards had their weights.
+  // Awake times. Restored: when the shards had their weights.
+  std::optional<absl::Time> restored_, short_since_;
   absl::Time finishing_since_, evaluator_lost_;
-  std::optional<absl::Time> short_since_;
 };
 
 }  // namespace sluice

@@ -14,8 +14,8 @@
 //
 // What is not in the log becomes known to nobody. If an append fails for good,
 // nothing is sent any more but the end of the run; while the disk is full or
-// does not answer, the carrier waits, and the core hears of no time: what that
-// decided could be told to nobody.
+// does not answer, the carrier waits, and no time passes for the core: what
+// that decided could be told to nobody.
 #include "ps_server/coordinator/session/coordinator_service.h"
 
 #include <utility>
@@ -416,10 +416,12 @@ void CoordinatorService::TickLoop() {
           AwaitFor(&mu_, absl::Condition(this, &CoordinatorService::Stopping),
                    options_.core.tick);
       const absl::Time now = options_.clock->Now();
-      // What it decided could be told to nobody. Afterwards the core counts the
-      // gap as one in which this process was paused.
-      const bool waits = !log_waits_for_.empty() || RecordsSlowly(now);
-      if (!last && !waits) sessions_.Tick(now);
+      if (!log_waits_for_.empty() || RecordsSlowly(now)) {
+        // What it decided could be told to nobody.
+        sessions_.Stand(now);
+      } else if (!last) {
+        sessions_.Tick(now);
+      }
       Measure(last);
       touched = sessions_.TakeTouched();
     }

@@ -359,6 +359,20 @@ TEST_F(ObstinateDiskTest, ALogThatStallsForLongerThanATaskMayTakeEndsNoTask) {
   ExpectWholeLog();
 }
 
+TEST_F(ObstinateDiskTest, NoTimePassesWhileTheDiskIsFullWhateverArrives) {
+  disk_.SetFull(true);
+  ASSERT_TRUE(WaitsFor(NoRoom()));
+  // Each one of a cluster's many messages would count for a tick.
+  const absl::Time until = Clock::Real()->Now() + 4 * kDeadline;
+  ASSERT_TRUE(AwaitState([&](const JobState&) {
+    lead_->service().OnRequestCheckpoint().IgnoreError();
+    return Clock::Real()->Now() > until;
+  }));
+  disk_.SetFull(false);
+  ExpectNothingLate();
+  ExpectWholeLog();
+}
+
 // Metrics, and the look for a later generation.
 TEST(CoordinatorServiceTest, FilesThatStallHoldUpNothing) {
   absl::Notification stalled, over;

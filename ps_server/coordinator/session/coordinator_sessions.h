@@ -64,6 +64,7 @@ class CoordinatorSessions {
   absl::Status OnDeathReport(const proto::DeathReport& report, absl::Time now);
   // As Coordinator's. Local peers are alive.
   void Tick(absl::Time now);
+  void Stand(absl::Time now) { core_.Stand(now); }
   void ManifestWritten(Version version, const std::string& error,
                        absl::Time now) {
     core_.ManifestWritten(version, error, now, &actions_);
