@@ -10,6 +10,7 @@
 #include "cli/commands.h"
 #include "cli/report/run_result.h"
 #include "cli/slow_work.h"
+#include "cli/run_folder.h"
 #include "common/ids.h"
 #include "common/json_text.h"
 #include "common/resolved_job.h"
@@ -40,6 +41,7 @@ absl::StatusOr<std::string> FileOf(const std::string& run_dir,
                      ": no such folder, expected the run folder of a finished "
                      "`sluice train`"));
   }
+  SLUICE_RETURN_IF_ERROR(CheckMayRead(run_dir));
   const std::string path = absl::StrCat(run_dir, "/", name);
   if (fs::exists(path, error)) return path;
   return absl::NotFoundError(

@@ -172,6 +172,10 @@ absl::Status TakeAll(Export* events) {
 int ExportTensorboard(const ExportFlags& flags) {
   std::optional<SignalWait> signals;  // Before gRPC starts its threads.
   if (flags.follow) signals.emplace();
+  if (const absl::Status may = CheckMayRead(flags.run); !may.ok()) {
+    std::cerr << may.message() << "\n";
+    return 1;
+  }
   const std::string path = absl::StrCat(flags.run, "/metrics.jsonl");
   std::ifstream metrics(path);
   if (!metrics) {

@@ -289,6 +289,8 @@ class BadSurroundingsTest(unittest.TestCase):
                 ("status", 2, "may not be read by this user"),
                 ("ui", 2, "may not be read by this user"),
                 ("inspect", 1, "may not be read by this user"),
+                ("eval", 1, "may not be read by this user"),
+                ("export-tensorboard", 1, "may not be read by this user"),
                 ("goodput", 1, "Permission denied"),
                 ("ledger", 1, "job.textproto: Permission denied"),
                 ("check", 2, "job.textproto: Permission denied")):
