@@ -35,12 +35,14 @@ class Allocation:
         for name, text in COMMANDS.items():
             (commands / name).write_text(f"#!/bin/bash\n{text}\n")
             (commands / name).chmod(0o755)
+        port = harness.reserve_port()
+        self.lead = f"127.0.0.1:{port}"
         environment = {
             **os.environ, "PATH": f"{commands}:{os.environ['PATH']}",
             "JOB": str(harness.write_job(harness.LINEAR_JOB)),
             "RUN_DIR": str(self.dir), "BIN": str(harness.TOOL.parent.parent),
             "SET": " ".join(overrides), "CALLED": str(self.called),
-            "PORT": str(harness.reserve_port()), "SLURM_JOB_ID": "7",
+            "PORT": str(port), "SLURM_JOB_ID": "7",
             "SLURM_JOB_NODELIST": "localhost", **variables}
         self.process = subprocess.Popen(
             ["bash", SCRIPT], env=environment, start_new_session=True,
@@ -92,6 +94,18 @@ class SlurmTest(unittest.TestCase):
             self.assertEqual(job.summary()["version"], 300)
             ledger = harness.tool("ledger", job.dir)
             self.assertEqual(ledger.returncode, 0, ledger.stdout)
+
+    def test_without_certificates_daemons_are_on_the_loopback_alone(self):
+        with Allocation("delays.compute.constant.ms=20",
+                        "stop.epochs=100000") as job:
+            job.await_version(1)
+            status = harness.tool("status", job.lead)
+            self.assertEqual(status.returncode, 0, status.stderr)
+            self.assertNotIn("insecure", status.stdout)
+            hosts = {line.split()[-1].rpartition(":")[0] for line in
+                     (job.dir / "addresses").read_text().splitlines()
+                     if not line.startswith("run ")}
+            self.assertEqual(hosts, {"127.0.0.1"})
 
     def test_the_processes_of_a_group_are_steps(self):
         with Allocation(
