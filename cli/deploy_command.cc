@@ -13,6 +13,7 @@
 #include "absl/strings/str_replace.h"
 #include "cli/commands.h"
 #include "cli/deploy/kubernetes_manifests.h"
+#include "cli/deploy/kubernetes_yaml.h"
 #include "cli/job_flags.h"
 #include "common/clock.h"
 #include "common/json_text.h"

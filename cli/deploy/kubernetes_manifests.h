@@ -22,11 +22,6 @@ absl::StatusOr<std::vector<nlohmann::ordered_json>> KubernetesManifests(
 std::vector<std::string> KubernetesHosts(const ResolvedJob& job,
                                          const KubernetesOptions& options);
 
-// The objects as YAML documents, with `comment` (lines without "# ") before
-// them.
-std::string KubernetesYaml(absl::string_view comment,
-                           const std::vector<nlohmann::ordered_json>& objects);
-
 }  // namespace sluice
 
 #endif  // SLUICE_CLI_DEPLOY_KUBERNETES_MANIFESTS_H_
