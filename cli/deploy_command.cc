@@ -5,6 +5,7 @@
 #include <memory>
 #include <sstream>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -41,6 +42,17 @@ absl::StatusOr<std::string> Contents(const std::filesystem::path& path) {
   text << in.rdbuf();
   if (in) return text.str();
   return absl::NotFoundError(absl::StrCat(path.string(), ": cannot be read"));
+}
+
+// A pipe would be empty the second time, and so would the job of the pods.
+absl::Status CheckReadTwice(const std::string& job) {
+  std::error_code error;
+  if (!std::filesystem::exists(job, error) ||
+      std::filesystem::is_regular_file(job, error)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(job, ": expected a regular file, for it is read twice"));
 }
 
 // The files of every role that has pods, from a folder of `sluice certs` for
@@ -91,6 +103,7 @@ std::string Comment(const ResolvedJob& job, const KubernetesOptions& options) {
 
 absl::Status PrintManifests(DeployFlags flags) {
   KubernetesOptions& options = flags.options;
+  SLUICE_RETURN_IF_ERROR(CheckReadTwice(flags.job.path));
   SLUICE_ASSIGN_OR_RETURN(const ResolvedJob job, flags.job.Load());
   SLUICE_RETURN_IF_ERROR(CheckModelCommand(job.job, options.program));
   SLUICE_ASSIGN_OR_RETURN(options.job_text, Contents(flags.job.path));

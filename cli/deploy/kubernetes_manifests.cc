@@ -11,7 +11,9 @@
 #include "cli/report/check_report.h"
 #include "common/exit_codes.h"
 #include "common/group.h"
+#include "common/job_text.h"
 #include "common/model_command.h"
+#include "common/status_macros.h"
 
 namespace sluice {
 namespace {
@@ -30,11 +32,14 @@ constexpr char kRunFolder[] = "/home/sluice/run";
 // A pod that does not come back is missed for as long as it takes to schedule
 // another, not for the ten minutes that are right where a person looks.
 constexpr double kRejoinTimeoutS = 300;
+// A pod that is pending, for a node is full or an image is large, comes in
+// time: the run must not fail for it, since its Job would not begin again.
+constexpr int kPendingS = 24 * 60 * 60;
 // A process without its tensors: libraries, gRPC's buffers.
 constexpr int64_t kOwnMebibytes = 512;
-// Kubernetes counts every pod that a signal ended, or that ended with 75. The
-// time between two grows to six minutes.
-constexpr int kMostPods = 100;
+// For each pod of a Job. Kubernetes counts every one that a signal ended, or
+// that ended with 75. The time between two grows to six minutes.
+constexpr int kMostRestarts = 100;
 // What Kubernetes puts in place of this is the pod's number within its Job.
 constexpr char kIndex[] = "$(JOB_COMPLETION_INDEX)";
 
@@ -70,6 +75,49 @@ Words Literally(Words words) {
 
 void Append(const Words& more, Words* words) {
   words->insert(words->end(), more.begin(), more.end());
+}
+
+// Overrides for every daemon of the run: those of `options`, and how long each
+// waits for the others. What the job itself says of that holds, but for the
+// time in which a pod is missed.
+absl::StatusOr<Words> OverridesOfAll(const ResolvedJob& job,
+                                     const KubernetesOptions& options) {
+  SLUICE_ASSIGN_OR_RETURN(proto::Job written,
+                          ParseJobText(options.job_text, "job.textproto"));
+  for (const std::string& one : options.overrides) {
+    SLUICE_RETURN_IF_ERROR(ApplyOverride(one, &written));
+  }
+  // Of two that set a field the later one wins.
+  Words overrides = options.overrides;
+  if (job.job.limits().rejoin_timeout_s() > kRejoinTimeoutS) {
+    overrides.push_back(
+        absl::StrCat("limits.rejoin_timeout_s=", kRejoinTimeoutS));
+  }
+  if (options.holder == PodHolder::kPods) return overrides;  // Never pending.
+  if (!written.limits().has_start_timeout_s()) {
+    overrides.push_back(absl::StrCat("limits.start_timeout_s=", kPendingS));
+  }
+  if (!written.sync().has_shortage_timeout_s()) {
+    overrides.push_back(absl::StrCat("sync.shortage_timeout_s=", kPendingS));
+  }
+  return overrides;
+}
+
+// kInvalidArgument: the pods would not have the GPU that the job asks for.
+absl::Status CheckGpus(const proto::Worker& worker, bool gpu) {
+  if (worker.device() == proto::CUDA && !gpu) {
+    return absl::InvalidArgumentError(
+        "worker.device: is CUDA, but pods have no GPU without --gpu");
+  }
+  for (const int number : worker.gpus()) {
+    if (gpu && number != 0) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "worker.gpus: a pod has one GPU with --gpu, which is number 0 there; "
+          "expected no other, got ",
+          number));
+    }
+  }
+  return absl::OkStatus();
 }
 
 class Manifests {
@@ -235,13 +283,9 @@ class Manifests {
 
   Words Arguments(const Part& part) const {
     Words words = {absl::StrCat("--job=", kJobFolder, "/job.textproto")};
-    // Of two that set a field the later one wins.
-    Words overrides = Literally(options_.overrides);
-    if (job_.job.limits().rejoin_timeout_s() > kRejoinTimeoutS) {
-      overrides.push_back(
-          absl::StrCat("limits.rejoin_timeout_s=", kRejoinTimeoutS));
+    for (const std::string& one : Literally(options_.overrides)) {
+      Append({"--set", one}, &words);
     }
-    for (const std::string& one : overrides) Append({"--set", one}, &words);
     if (!pods()) {
       words.push_back(options_.insecure ? "--insecure"
                                         : absl::StrCat("--tls=", kCertsFolder));
@@ -389,6 +433,8 @@ class Manifests {
                       {"args", Arguments(part)},
                       {"volumeMounts", Mounts(part)}};
     if (pods()) return container;
+    container["securityContext"] = {{"allowPrivilegeEscalation", false},
+                                    {"capabilities", {{"drop", {"ALL"}}}}};
     container["resources"] = Resources(part);
     container["ports"] = {{{"name", "http"}, {"containerPort", kHttpPort}}};
     if (part.role == "lead" || part.role == "shard" ||
@@ -421,7 +467,16 @@ class Manifests {
           {"fsGroup", kUser}}},
         {"containers", {Container(part, index)}},
         {"volumes", Volumes(part)}};
-    if (pods()) spec["hostNetwork"] = true;
+    if (pods()) {
+      spec["hostNetwork"] = true;
+      return spec;
+    }
+    // With that and the container's, what the Pod Security Standard
+    // "restricted" asks for.
+    Json& security = spec["securityContext"];
+    security["seccompProfile"] = {{"type", "RuntimeDefault"}};
+    // Or every pod would go through all files of the run folder.
+    security["fsGroupChangePolicy"] = "OnRootMismatch";
     if (options_.holder == PodHolder::kJobs) spec["subdomain"] = options_.name;
     return spec;
   }
@@ -446,7 +501,7 @@ class Manifests {
     return {{"completionMode", "Indexed"},
             {"completions", part.count},
             {"parallelism", part.count},
-            {"backoffLimit", kMostPods},
+            {"backoffLimit", kMostRestarts * part.count},
             {"podFailurePolicy", {{"rules", {exits, evictions}}}},
             {"template",
              {{"metadata", {{"labels", Labels(part.role)}}},
@@ -488,9 +543,11 @@ class Manifests {
 
 absl::StatusOr<std::vector<Json>> KubernetesManifests(
     const ResolvedJob& job, const KubernetesOptions& options) {
-  const absl::Status good = CheckKubernetesOptions(options);
-  if (!good.ok()) return good;
-  return Manifests(job, options).All();
+  SLUICE_RETURN_IF_ERROR(CheckKubernetesOptions(options));
+  SLUICE_RETURN_IF_ERROR(CheckGpus(job.job.worker(), options.gpu));
+  KubernetesOptions all = options;
+  SLUICE_ASSIGN_OR_RETURN(all.overrides, OverridesOfAll(job, options));
+  return Manifests(job, all).All();
 }
 
 std::vector<std::string> KubernetesHosts(const ResolvedJob& job,

@@ -12,9 +12,10 @@
 
 namespace sluice {
 
-// The objects that train a job, in the order in which they are to be made.
-// Pure. kInvalidArgument: a name or an option that Kubernetes would refuse, or
-// that makes no sense beside another.
+// The objects that train a job, in the order in which they are to be made;
+// `job` is that of `options.job_text` with `options.overrides`. Pure.
+// kInvalidArgument: a name or an option that Kubernetes would refuse, or that
+// makes no sense beside another or for the job.
 absl::StatusOr<std::vector<nlohmann::ordered_json>> KubernetesManifests(
     const ResolvedJob& job, const KubernetesOptions& options);
 

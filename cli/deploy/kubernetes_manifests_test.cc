@@ -16,6 +16,7 @@ using Json = nlohmann::ordered_json;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsSupersetOf;
 using ::testing::Not;
 
 constexpr char kJob[] = R"(
@@ -38,8 +39,9 @@ KubernetesOptions Options() {
   return options;
 }
 
-std::vector<Json> Made(const KubernetesOptions& options,
+std::vector<Json> Made(KubernetesOptions options,
                        const std::vector<std::string>& overrides = {}) {
+  options.overrides = overrides;
   const auto job = ParseJob(kJob, "job", overrides);
   EXPECT_TRUE(job.ok()) << job.status();
   const auto made = KubernetesManifests(*job, options);
@@ -214,6 +216,64 @@ TEST(KubernetesManifestsTest, APodIsWaitedForAtMostFiveMinutes) {
               Not(Contains("limits.rejoin_timeout_s=300")));
 }
 
+TEST(KubernetesManifestsTest,
+     APodMayBePendingForADayUnlessTheJobSaysOtherwise) {
+  const auto args = [](const std::string& role,
+                       const std::vector<std::string>& overrides) {
+    return ArgsOf(
+        PodOf(OfKind("Job", Made(Options(), overrides)).at("linear-" + role)));
+  };
+  for (const char* role : {"lead", "shard", "worker", "evaluator"}) {
+    EXPECT_THAT(args(role, {}), IsSupersetOf({"limits.start_timeout_s=86400",
+                                              "sync.shortage_timeout_s=86400"}))
+        << role;
+    // Also if that is the default.
+    EXPECT_THAT(args(role, {"limits.start_timeout_s=300",
+                            "sync.shortage_timeout_s=60"}),
+                Not(Contains(HasSubstr("=86400"))))
+        << role;
+  }
+}
+
+TEST(KubernetesManifestsTest, EveryPodMayBeReplacedAHundredTimes) {
+  for (const auto& [name, job] : OfKind("Job", Made(Options()))) {
+    EXPECT_EQ(job["spec"]["backoffLimit"],
+              100 * job["spec"]["completions"].get<int>())
+        << name;
+  }
+}
+
+TEST(KubernetesManifestsTest, PodsMayRunWhereOnlyRestrictedOnesMay) {
+  for (const auto& [name, job] : OfKind("Job", Made(Options()))) {
+    const Json pod = PodOf(job)["securityContext"];
+    EXPECT_EQ(pod["runAsNonRoot"], true) << name;
+    EXPECT_EQ(pod["seccompProfile"]["type"], "RuntimeDefault") << name;
+    EXPECT_EQ(pod["fsGroupChangePolicy"], "OnRootMismatch") << name;
+    const Json container = PodOf(job)["containers"][0]["securityContext"];
+    EXPECT_EQ(container["allowPrivilegeEscalation"], false) << name;
+    EXPECT_EQ(container["capabilities"]["drop"], Json::array({"ALL"})) << name;
+  }
+}
+
+TEST(KubernetesManifestsTest, RefusesGpusThatThePodsDoNotHave) {
+  const auto made = [](bool gpu, const std::vector<std::string>& overrides) {
+    KubernetesOptions options = Options();
+    options.gpu = gpu;
+    const auto job = ParseJob(kJob, "job", overrides);
+    EXPECT_TRUE(job.ok()) << job.status();
+    return KubernetesManifests(*job, options).status();
+  };
+  EXPECT_TRUE(made(true, {"worker.device=CUDA"}).ok());
+  EXPECT_TRUE(made(true, {"worker.device=CUDA", "worker.gpus=[0]"}).ok());
+  EXPECT_TRUE(made(false, {"worker.device=AUTO"}).ok());
+  EXPECT_THAT(std::string(made(false, {"worker.device=CUDA"}).message()),
+              HasSubstr("without --gpu"));
+  EXPECT_THAT(
+      std::string(
+          made(true, {"worker.device=CUDA", "worker.gpus=[0, 1]"}).message()),
+      HasSubstr("got 1"));
+}
+
 TEST(KubernetesManifestsTest, TheMemoryOfAProgramIsWhatTheUserSays) {
   KubernetesOptions options = Options();
   options.program = {"python3", "train.py"};
@@ -262,6 +322,14 @@ TEST(KubernetesManifestsTest, RefusesWhatKubernetesWould) {
     KubernetesOptions options = Options();
     options.image = image;
     EXPECT_FALSE(KubernetesManifests(*job, options).ok()) << image;
+  }
+  for (const char* storage_class :
+       {"A B", "Fast", "a_b", "-a", "a-", ".a", "a.", "a..b", "a.-b"}) {
+    KubernetesOptions options = Options();
+    options.storage_class = storage_class;
+    EXPECT_FALSE(KubernetesManifests(*job, options).ok()) << storage_class;
+    options.storage_class = "1.nfs-client";
+    EXPECT_TRUE(KubernetesManifests(*job, options).ok());
   }
   KubernetesOptions pods = Options();
   pods.holder = PodHolder::kPods;

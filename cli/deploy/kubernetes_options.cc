@@ -6,6 +6,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 
 namespace sluice {
@@ -24,6 +25,19 @@ bool IsSize(absl::string_view text) {
              std::vector<absl::string_view>{"", "k", "M", "G", "T", "P", "E",
                                             "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"},
              suffix);
+}
+
+// A name of an object (RFC 1123): labels with dots between them.
+bool IsSubdomain(absl::string_view name) {
+  constexpr size_t kLongest = 253;
+  return name.size() <= kLongest &&
+         absl::c_all_of(absl::StrSplit(name, '.'), [](absl::string_view label) {
+           return !label.empty() && label.front() != '-' &&
+                  label.back() != '-' && absl::c_all_of(label, [](char c) {
+                    return absl::ascii_islower(c) || absl::ascii_isdigit(c) ||
+                           c == '-';
+                  });
+         });
 }
 
 bool HasNoSpaces(absl::string_view text) {
@@ -62,10 +76,11 @@ absl::Status CheckKubernetesOptions(const KubernetesOptions& options) {
         absl::StrCat("--image: expected a name without spaces, got \"",
                      options.image, "\""));
   }
-  if (!HasNoSpaces(options.storage_class)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--storage-class: expected a name without spaces, got \"",
-                     options.storage_class, "\""));
+  if (!options.storage_class.empty() && !IsSubdomain(options.storage_class)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--storage-class: expected a name of a-z, 0-9, - and ., such as "
+        "nfs-client, got \"",
+        options.storage_class, "\""));
   }
   const bool pods = options.holder == PodHolder::kPods;
   if (options.insecure && !options.certificates.empty()) {

@@ -6,6 +6,7 @@ deploy/kubernetes are what it prints today."""
 import json
 import os
 import re
+import subprocess
 import unittest
 
 import harness
@@ -153,6 +154,16 @@ class KubernetesTest(unittest.TestCase):
                     for release in RELEASES:
                         kubernetes_validate.validate(known, release,
                                                      strict=True)
+
+    def test_a_job_from_a_pipe_is_refused_not_printed_empty(self):
+        result = subprocess.run(
+            [harness.TOOL, "deploy", "kubernetes", "/dev/stdin",
+             "--image=sluice"], input=harness.LINEAR_JOB, text=True,
+            capture_output=True, timeout=harness.TIMEOUT_S)
+        self.assertEqual(result.returncode, 2, result.stdout)
+        self.assertEqual(
+            result.stderr,
+            "/dev/stdin: expected a regular file, for it is read twice\n")
 
     def test_bad_usage_is_refused_with_what_was_expected(self):
         job = harness.write_job(harness.LINEAR_JOB)
