@@ -362,13 +362,22 @@ class Manifests {
 
   Json PodMonitor() const {
     Json object = Object("monitoring.coreos.com/v1", "PodMonitor", "");
+    // The alerts of deploy/prometheus ask for the lead by the job "sluice"; the
+    // others keep the PodMonitor's own, NAMESPACE/NAME.
+    Json lead_is_sluice = {
+        {"sourceLabels",
+         {"__meta_kubernetes_pod_label_app_kubernetes_io_component"}},
+        {"regex", "lead"},
+        {"targetLabel", "job"},
+        {"replacement", "sluice"}};
     object["spec"] = {
         {"selector", {{"matchLabels", Labels("")}}},
         // So that the lead's series of the others can be told from their own.
         {"podTargetLabels", {"app.kubernetes.io/component"}},
         {"podMetricsEndpoints",
          {{{"port", "http"},
-           {"interval", absl::StrCat(kScrapeSeconds, "s")}}}}};
+           {"interval", absl::StrCat(kScrapeSeconds, "s")},
+           {"relabelings", Json::array({std::move(lead_is_sluice)})}}}}};
     return object;
   }
 

@@ -142,6 +142,14 @@ TEST(KubernetesManifestsTest, EveryPodHasAPortForProbesAndPrometheus) {
   EXPECT_THAT(ArgsOf(PodOf(jobs.at("linear-lead"))),
               Contains("--http-linger=45"));
   const Json monitor = OfKind("PodMonitor", objects).at("linear")["spec"];
+  // The lead's job is named as deploy/prometheus/sluice.rules.yml names it.
+  EXPECT_EQ(monitor["podMetricsEndpoints"][0]["relabelings"],
+            Json::array(
+                {{{"sourceLabels",
+                   {"__meta_kubernetes_pod_label_app_kubernetes_io_component"}},
+                  {"regex", "lead"},
+                  {"targetLabel", "job"},
+                  {"replacement", "sluice"}}}));
   const Json labels = monitor["selector"]["matchLabels"];
   EXPECT_EQ(labels["app.kubernetes.io/instance"], "linear");
   EXPECT_FALSE(labels.contains("app.kubernetes.io/component"));
