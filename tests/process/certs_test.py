@@ -2,6 +2,8 @@
 """`sluice certs`: what it makes is what another program, openssl, takes it
 for."""
 
+import os
+import re
 import subprocess
 import unittest
 
@@ -92,6 +94,27 @@ class CertsTest(unittest.TestCase):
                 status, said = openssl("x509", "-noout", "-checkend", seconds,
                                        "-in", folder / path)
                 self.assertEqual(status == 0, valid, said)
+
+    def test_containers_that_begin_again_have_certificates_that_are_valid(self):
+        text = (harness.ROOT / "docker/docker-compose.yml").read_text()
+        [command] = re.findall(r' sh -c "([^"]+)"', text)
+        folder = harness.scratch()
+        def begin():
+            subprocess.run(
+                ["sh", "-c", command], cwd=folder, check=True,
+                env={"PATH": f"{harness.TOOL.parent}:{os.environ['PATH']}"})
+            for role in ROLES:
+                status, said = openssl("x509", "-checkend", 80 * 86400, "-in",
+                                       folder / "certs" / role / "tls.crt")
+                self.assertEqual(status, 0, f"{role}: {said}")
+        begin()
+        # As after 90 days.
+        harness.tool("certs", folder / "certs", "--renew",
+                     "--lifetime=1s").check_returncode()
+        begin()
+        # One that was killed before it had made all of them.
+        (folder / "certs/shard/tls.crt").unlink()
+        begin()
 
     def test_mistakes_are_refused_with_2_and_named(self):
         folder = harness.scratch() / "certs"
