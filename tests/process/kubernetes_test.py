@@ -148,12 +148,16 @@ class KubernetesTest(unittest.TestCase):
     def test_kubernetes_own_schemas_hold(self):
         harness.find_packages_of("kubernetes")
         import kubernetes_validate
-        for flags in FLAGS.values():
-            for item in objects(harness.ROOT / DEMO, *flags[1:]):
-                for known in known_to_kubernetes(item):
-                    for release in RELEASES:
-                        kubernetes_validate.validate(known, release,
-                                                     strict=True)
+        import yaml  # On which that depends.
+        document = (harness.ROOT / "docs/kubernetes.md").read_text()
+        shown = [yaml.safe_load(text) for text in
+                 re.findall(r"^```yaml\n(.*?)^```$", document, re.M | re.S)]
+        self.assertEqual(len(shown), 1)
+        for item in [*shown, *(item for flags in FLAGS.values() for item in
+                               objects(harness.ROOT / DEMO, *flags[1:]))]:
+            for known in known_to_kubernetes(item):
+                for release in RELEASES:
+                    kubernetes_validate.validate(known, release, strict=True)
 
     def test_a_job_from_a_pipe_is_refused_not_printed_empty(self):
         result = subprocess.run(
