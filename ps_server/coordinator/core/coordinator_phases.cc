@@ -325,6 +325,11 @@ void Coordinator::CheckDeadlines() {
     // Awake and real time agree on how long others had the chance to join.
     if (awake_ - created_ < absl::Seconds(job_.limits().start_timeout_s()))
       return;
+    // Then MayBegin waits only for others, and not for long.
+    if (restored_.has_value() && GoesOn() &&
+        members_.living(Role::kWorker) > 0) {
+      return;
+    }
     return Fail(absl::StrCat(
         "waited ",
         absl::FormatDuration(absl::Seconds(job_.limits().start_timeout_s())),

@@ -92,6 +92,49 @@ TEST(RegroupTest, WhoDoesNotComeBackIsWaitedForNoLongerThanTheTimeout) {
   EXPECT_TRUE(run.TaskOf(1).has_value());
 }
 
+TEST(RegroupTest, ShardsThatComeLateTakeNothingFromTheTimeout) {
+  CoordinatorOptions job = Later();
+  job.job.mutable_limits()->set_start_timeout_s(30);
+  job.recovery.workers = {WorkerId(0), WorkerId(1)};
+  Driver run(job);
+  run.JoinWorker(0);
+  EXPECT_TRUE(run.Join(kEvaluator).ok());
+  run.Advance(absl::Seconds(25));
+  JoinShards(run);
+  run.Advance(absl::Seconds(9));
+  EXPECT_EQ(run.State().phase, Phase::kStarting);
+  run.Advance(absl::Seconds(1));
+  EXPECT_EQ(run.State().phase, Phase::kRunning);
+}
+
+TEST(RegroupTest, TheTimeoutMayBeLongerThanThatOfTheStart) {
+  CoordinatorOptions job = Later();
+  job.job.mutable_limits()->set_start_timeout_s(30);
+  job.job.mutable_limits()->set_regroup_timeout_s(60);
+  job.recovery.workers = {WorkerId(0), WorkerId(1)};
+  Driver run(job);
+  run.JoinWorker(0);
+  EXPECT_TRUE(run.Join(kEvaluator).ok());
+  JoinShards(run);
+  run.Advance(absl::Seconds(59));
+  EXPECT_EQ(run.State().phase, Phase::kStarting);
+  run.Advance(absl::Seconds(1));
+  EXPECT_EQ(run.State().phase, Phase::kRunning);
+}
+
+TEST(RegroupTest, ShardsThatDoNotComeAreWaitedForAsAtTheStart) {
+  CoordinatorOptions job = Later();
+  job.job.mutable_limits()->set_start_timeout_s(30);
+  job.job.mutable_limits()->set_regroup_timeout_s(60);
+  job.recovery.workers = {WorkerId(0)};
+  Driver run(job);
+  run.JoinWorker(0);
+  EXPECT_TRUE(run.Join(kEvaluator).ok());
+  EXPECT_TRUE(run.Join(kShard0).ok());
+  run.Advance(absl::Seconds(30));
+  EXPECT_EQ(run.Finished()->failure, "waited 30s for shard 1");
+}
+
 TEST(RegroupTest, OneWorkerIsWaitedForAsAtTheStart) {
   CoordinatorOptions job = Later();
   job.job.mutable_limits()->set_start_timeout_s(30);
