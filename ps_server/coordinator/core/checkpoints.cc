@@ -12,6 +12,11 @@
 //   Written()          keeps 4, 8
 //   Decided(16) ...    Written() keeps 8, 16 and returns 4, to be removed
 //
+// What an earlier generation left damaged takes no place among those kept:
+//
+//   there: 4, 8, and 12 without a manifest; 8 was read whole
+//   Written()          of 12 anew: keeps 8, 12 and returns the older 12, and 4
+//
 // A late one does not wait for its turn: what it would store is soon replaced
 // by the next, and two at once would hold two versions in memory.
 #include "ps_server/coordinator/core/checkpoints.h"
@@ -36,13 +41,19 @@ Checkpoints::Checkpoints(const proto::Checkpoint& options,
   std::copy_if(earlier_.there.begin(), earlier_.there.end(),
                std::back_inserter(kept_),
                [this](const Id& id) { return MayGo(id); });
+  std::copy_if(earlier_.there.begin(), earlier_.there.end(),
+               std::back_inserter(damaged_),
+               [this](const Id& id) { return Damaged(id); });
 }
 
-// One of an earlier generation.
+// One of an earlier generation, in its turn.
 bool Checkpoints::MayGo(const Id& id) const {
-  return id <= earlier_.read_whole ||
-         std::find(earlier_.damaged.begin(), earlier_.damaged.end(), id) !=
-             earlier_.damaged.end();
+  return id <= earlier_.read_whole && !Damaged(id);
+}
+
+bool Checkpoints::Damaged(const Id& id) const {
+  return std::find(earlier_.damaged.begin(), earlier_.damaged.end(), id) !=
+         earlier_.damaged.end();
 }
 
 Checkpoints::Due Checkpoints::Decided(Version version, absl::Time now) {
@@ -102,6 +113,9 @@ std::vector<RemoveStored> Checkpoints::Written() {
   running_.reset();
   ++counters_.written;
   std::vector<RemoveStored> old;
+  for (const Id& id : std::exchange(damaged_, {})) {
+    old.push_back({id.first, id.second});
+  }
   for (; static_cast<int>(kept_.size()) > options_.keep(); kept_.pop_front()) {
     old.push_back({kept_.front().first, kept_.front().second});
   }

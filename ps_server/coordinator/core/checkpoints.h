@@ -67,11 +67,12 @@ class Checkpoints {
   // "shard 1: ..." of the first part that could not be written; else empty.
   std::string Error() const;
 
-  // The manifest of `running()` is on the disk: returns which older ones are to
-  // be removed, the oldest first, those of earlier generations too. Of the
-  // latter one that may be whole stays unless it is older than one that was
-  // read whole: whoever could not read it must not remove it. REQUIRES: all
-  // parts were reported, none with an error.
+  // The manifest of `running()` is on the disk: returns which others are to be
+  // removed, those of earlier generations too. First, once, the damaged ones,
+  // of which none counts as kept; then, the oldest first, what is too many. Of
+  // an earlier generation one that may be whole stays unless it is older than
+  // one that was read whole: whoever could not read it must not remove it.
+  // REQUIRES: all parts were reported, none with an error.
   std::vector<RemoveStored> Written();
   // The running one is given up; what there is of it is to be removed.
   // REQUIRES: one is running.
@@ -89,6 +90,7 @@ class Checkpoints {
  private:
   using Id = std::pair<Generation, Version>;
   bool MayGo(const Id& id) const;
+  bool Damaged(const Id& id) const;
 
   // Constant after construction.
   const proto::Checkpoint options_;
@@ -100,7 +102,8 @@ class Checkpoints {
   bool requested_ = false;  // By somebody.
   std::optional<Running> running_;
   Version last_begun_;
-  std::deque<Id> kept_;  // Oldest first; of those there, all that may go.
+  std::deque<Id> kept_;      // Oldest first; of those there, all that may go.
+  std::vector<Id> damaged_;  // Oldest first; they go once another is whole.
   CheckpointCounters counters_;
   std::string last_error_;
 };

@@ -30,17 +30,27 @@ StoredPart Part(const std::string& error = "") {
   return part;
 }
 
+// Stores `version` of one shard and returns what is to go.
+std::vector<std::pair<Generation, Version>> StoreIn(Checkpoints& checkpoints,
+                                                    int64_t version) {
+  EXPECT_EQ(checkpoints.Decided(Version(version), kStart), Due::kStart);
+  EXPECT_TRUE(checkpoints.Reported(ShardId(0), Version(version), Part()));
+  std::vector<std::pair<Generation, Version>> old;
+  for (const RemoveStored& one : checkpoints.Written()) {
+    old.emplace_back(one.generation, one.version);
+  }
+  return old;
+}
+
 // Every two updates of one shard, keeping two.
 class CheckpointsTest : public ::testing::Test {
  protected:
   // Stores `version` and returns what is to go.
   std::vector<Version> Store(int64_t version) {
-    EXPECT_EQ(checkpoints_.Decided(Version(version), kStart), Due::kStart);
-    EXPECT_TRUE(checkpoints_.Reported(ShardId(0), Version(version), Part()));
     std::vector<Version> old;
-    for (const RemoveStored& one : checkpoints_.Written()) {
-      EXPECT_EQ(one.generation, Generation(1));
-      old.push_back(one.version);
+    for (const auto& [generation, one] : StoreIn(checkpoints_, version)) {
+      EXPECT_EQ(generation, Generation(1));
+      old.push_back(one);
     }
     return old;
   }
@@ -144,6 +154,36 @@ TEST(CheckpointGenerationsTest, WhatEarlierOnesHaveLeftGoesInItsTurn) {
   EXPECT_EQ(checkpoints.newest(), Version(15));
 }
 
+TEST(CheckpointGenerationsTest, OnlyWholeOnesTakeAPlaceAmongThoseKept) {
+  using Id = std::pair<Generation, Version>;
+  // 300 was being written as its generation ended: it has no manifest.
+  const Id older(1, 100), damaged(1, 150), whole(1, 200), unfinished(1, 300);
+  Checkpoints checkpoints(Every(50, 0, /*keep=*/3),
+                          {.there = {older, damaged, whole, unfinished},
+                           .damaged = {unfinished, damaged},
+                           .read_whole = whole},
+                          Generation(2), 1, kStart);
+  EXPECT_EQ(checkpoints.oldest(), older);
+  EXPECT_THAT(StoreIn(checkpoints, 250), ElementsAre(damaged, unfinished));
+  EXPECT_EQ(checkpoints.oldest(), older);
+  EXPECT_THAT(StoreIn(checkpoints, 300), ElementsAre(older));
+  EXPECT_EQ(checkpoints.oldest(), whole);
+}
+
+TEST(CheckpointGenerationsTest, TheDamagedStayUntilOneIsWhole) {
+  using Id = std::pair<Generation, Version>;
+  const Id damaged(1, 100);
+  Checkpoints checkpoints(Every(50, 0, /*keep=*/1),
+                          {.there = {damaged}, .damaged = {damaged}},
+                          Generation(2), 1, kStart);
+  EXPECT_EQ(checkpoints.oldest().first, Generation(0));
+  EXPECT_EQ(checkpoints.Decided(Version(50), kStart), Due::kStart);
+  checkpoints.Failed("the disk is full");
+  EXPECT_THAT(StoreIn(checkpoints, 100), ElementsAre(damaged));
+  EXPECT_THAT(StoreIn(checkpoints, 150),
+              ElementsAre(Id(Generation(2), Version(100))));
+}
+
 TEST(CheckpointPartsTest, EveryShardsPartIsWaitedForAndCountsOnce) {
   Checkpoints checkpoints(Every(1), {}, Generation(1), /*shards=*/3, kStart);
   EXPECT_THAT(checkpoints.Missing(), IsEmpty());
@@ -167,13 +207,7 @@ TEST(CheckpointGenerationsTest,
                            .damaged = {damaged},
                            .read_whole = whole},
                           Generation(3), 1, kStart);
-  EXPECT_EQ(checkpoints.Decided(Version(15), kStart), Due::kStart);
-  EXPECT_TRUE(checkpoints.Reported(ShardId(0), Version(15), Part()));
-  std::vector<Id> removed;
-  for (const RemoveStored& old : checkpoints.Written()) {
-    removed.emplace_back(old.generation, old.version);
-  }
-  EXPECT_THAT(removed, ElementsAre(older, whole, damaged));
+  EXPECT_THAT(StoreIn(checkpoints, 15), ElementsAre(damaged, older, whole));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "ps_server/coordinator/testing/checkpoint_checker.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "ps_server/coordinator/core/checkpoints.h"
@@ -35,7 +36,9 @@ CheckpointChecker::CheckpointChecker(const CoordinatorOptions& options)
   // What may be whole, and was not read, is nobody's to remove.
   const EarlierCheckpoints& found = options.earlier_checkpoints;
   std::erase_if(kept_, [&](const auto& id) {
-    return id > found.read_whole && std::ranges::count(found.damaged, id) == 0;
+    const bool damaged = std::ranges::count(found.damaged, id) > 0;
+    if (damaged) damaged_.insert(id);
+    return damaged || id > found.read_whole;
   });
   const ResumePoint point = options_.resume.value_or(ResumePoint());
   const TrainingSnapshot& snapshot = point.snapshot;
@@ -212,6 +215,7 @@ void CheckpointChecker::ManifestWritten(Version version,
   if (!error.empty()) return GiveUp();
   running_.reset();
   ++written_;
+  to_remove_.merge(std::exchange(damaged_, {}));
   kept_.emplace_back(options_.generation, version);
   while (static_cast<int>(kept_.size()) > options_.job.checkpoint().keep()) {
     to_remove_.insert(kept_.front());

@@ -107,6 +107,8 @@ class CheckpointChecker {
   std::optional<Running> running_;
   Version last_begun_;
   std::deque<std::pair<Generation, Version>> kept_;  // Oldest first.
+  // Of earlier generations; they go with the next one that is whole.
+  std::set<std::pair<Generation, Version>> damaged_;
   std::set<std::pair<Generation, Version>> to_remove_;
   int64_t written_ = 0;
   int64_t failed_ = 0;
