@@ -287,7 +287,7 @@ void Coordinator::PeerLost(Peer peer, const std::string& why) {
       if (restore_sent_) Recover(absl::StrCat(peer.ToString(), " ", why));
       return;
     case Role::kEvaluator:
-      return EvaluatorLost();
+      return EvaluatorLost(why);
   }
 }
 
@@ -304,10 +304,19 @@ void Coordinator::WorkerLost(WorkerId worker, const std::string& why) {
                absl::StrCat("worker ", worker.value(), " ", why));
 }
 
-void Coordinator::EvaluatorLost() {
+void Coordinator::EvaluatorLost(const std::string& why) {
   evaluator_lost_ = awake_;
   const auto running = evaluations_.GiveUp();
-  if (running.has_value()) Decide(Release{running->version});
+  if (!running.has_value()) return;
+  Decide(Release{running->version});
+  // The run's end waits for this one, but not for ever. An evaluator that ends
+  // with its model process says itself, before that, that it has failed.
+  if (running->final && evaluations_.Lost() >= kMostLosses) {
+    NotEvaluated(*running,
+                 absl::StrCat("given up ", kMostLosses, " times in a row, ",
+                              "the last time because the evaluator ", why),
+                 /*advice=*/"");
+  }
 }
 
 void Coordinator::ExpireTasks() {

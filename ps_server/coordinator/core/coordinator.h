@@ -159,13 +159,13 @@ class Coordinator {
     Coordinator& of_;
   };
 
-  static constexpr int kMostOverruns = 5;
+  static constexpr int kMostOverruns = 5, kMostLosses = 10;
   // coordinator.cc: who comes and goes.
   void Settle();
   void PeerLost(Peer peer, const std::string& why);
   void EndLife(Peer peer, const std::string& why);
   void WorkerLost(WorkerId worker, const std::string& why);
-  void EvaluatorLost();
+  void EvaluatorLost(const std::string& why);
   void ExpireLeases();
   void ExpireTasks();
 
@@ -237,6 +237,8 @@ class Coordinator {
   void StartEvaluation(bool final);
   void CheckDeadlines();
   void EvaluationOverran(Evaluations::Running running);
+  void NotEvaluated(Evaluations::Running given_up, const std::string& why,
+                    const std::string& advice);
   std::string MissingPeers() const;
   void Emit(Action action) { out_->push_back(std::move(action)); }
   void Say(Announce::Level level, std::string text);

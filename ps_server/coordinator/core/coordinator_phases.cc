@@ -365,18 +365,27 @@ void Coordinator::EvaluationOverran(Evaluations::Running running) {
                    absl::FormatDuration(DeadlineAfter(evaluations_.overruns())),
                    " for version ", running.version.value());
   const int times = evaluations_.Overrun();
+  evaluations_.GiveUp();
+  Decide(Release{running.version});
   EndLife({Role::kEvaluator, 0}, why);
   if (times < kMostOverruns) return;
-  const std::string what =
-      absl::StrCat("evaluation of version ", running.version.value(), ": took ",
-                   DescribeOverruns());
+  NotEvaluated(running, absl::StrCat("took ", DescribeOverruns()),
+               "; raise limits.task_deadline_s");
+}
+
+// It has failed too often.
+void Coordinator::NotEvaluated(Evaluations::Running given_up,
+                               const std::string& why,
+                               const std::string& advice) {
+  const std::string what = absl::StrCat("evaluation of version ",
+                                        given_up.version.value(), ": ", why);
   if (job_.sync().on_bad_gradient() == proto::FAIL) {
-    return Fail(absl::StrCat(what, "; raise limits.task_deadline_s"));
+    return Fail(absl::StrCat(what, advice));
   }
   Say(Announce::Level::kError,
-      absl::StrCat("event=not_evaluated version=", running.version.value(),
+      absl::StrCat("event=not_evaluated version=", given_up.version.value(),
                    " reason=\"", what, "\""));
-  evaluations_.Skip(running.final);
+  evaluations_.Skip(given_up.final);
 }
 
 }  // namespace sluice

@@ -35,6 +35,7 @@ std::optional<Evaluations::Running> Evaluations::Answer(Version version) {
   }
   if (running_->final) final_done_ = true;
   overruns_ = 0;
+  losses_ = 0;
   return std::exchange(running_, std::nullopt);
 }
 

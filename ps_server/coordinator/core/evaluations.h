@@ -48,6 +48,8 @@ class Evaluations {
   // What is running takes too long: how many have in a row, with this one.
   int Overrun() { return ++overruns_; }
   int overruns() const { return overruns_; }
+  // What was running has lost its evaluator otherwise: likewise.
+  int Lost() { return ++losses_; }
   // The one that is due, or `final`, is not made.
   void Skip(bool final) {
     due_ = false;
@@ -61,7 +63,7 @@ class Evaluations {
   const double every_;
   bool due_;
   bool final_done_ = false;
-  int overruns_ = 0;  // Since the last answer.
+  int overruns_ = 0, losses_ = 0;  // Since the last answer.
   std::optional<Running> running_;
 };
 

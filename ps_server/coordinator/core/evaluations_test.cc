@@ -63,6 +63,16 @@ TEST(EvaluationsTest, OverrunsAreCountedInARow) {
   EXPECT_EQ(evaluations.overruns(), 0);
 }
 
+TEST(EvaluationsTest, LossesAreCountedInARow) {
+  Evaluations evaluations(10);
+  evaluations.Start(Version(1), true, kStart);
+  EXPECT_EQ(evaluations.Lost(), 1);
+  EXPECT_EQ(evaluations.Overrun(), 1) << "apart";
+  EXPECT_EQ(evaluations.Lost(), 2);
+  evaluations.Answer(Version(1));
+  EXPECT_EQ(evaluations.Lost(), 1);
+}
+
 TEST(EvaluationsTest, WhatIsSkippedIsNotDueAndTheFinalOneIsDone) {
   Evaluations evaluations(10);
   evaluations.SamplesApplied(0, 10);

@@ -1,4 +1,5 @@
-// What exceeds its deadline again and again comes to an end.
+// What exceeds its deadline again and again comes to an end, and so does the
+// final evaluation of an evaluator that dies in it again and again.
 #include "gtest/gtest.h"
 #include "ps_server/coordinator/testing/driver.h"
 #include "ps_server/coordinator/testing/jobs.h"
@@ -84,14 +85,23 @@ CoordinatorOptions SlowlyEvaluated(proto::OnBadGradient on_bad_gradient) {
   return job;
 }
 
-TEST(OverrunTest, TheFifthThatTakesTooLongFailsTheRunAndNamesTheField) {
-  CoordinatorOptions job = SlowlyEvaluated(proto::FAIL);
+// Whose only update is followed by the final evaluation.
+CoordinatorOptions OneUpdate(proto::OnBadGradient on_bad_gradient) {
+  CoordinatorOptions job = SlowlyEvaluated(on_bad_gradient);
   job.job.clear_stop();
   job.job.mutable_stop()->set_updates(1);
-  Driver run(job);
+  return job;
+}
+
+void TrainOneUpdate(Driver& run) {
   run.Start();
   EXPECT_TRUE(run.Deliver(0).ok());
   EXPECT_TRUE(run.Deliver(1).ok());
+}
+
+TEST(OverrunTest, TheFifthThatTakesTooLongFailsTheRunAndNamesTheField) {
+  Driver run(OneUpdate(proto::FAIL));
+  TrainOneUpdate(run);
   OverrunEvaluations(run, 4);
   EXPECT_FALSE(run.Finished().has_value());
   run.Advance(absl::Seconds(60));
@@ -102,19 +112,73 @@ TEST(OverrunTest, TheFifthThatTakesTooLongFailsTheRunAndNamesTheField) {
 }
 
 TEST(OverrunTest, WithSkipTheFifthThatTakesTooLongIsLeftOut) {
-  CoordinatorOptions job = SlowlyEvaluated(proto::SKIP);
-  job.job.clear_stop();
-  job.job.mutable_stop()->set_updates(1);
-  Driver run(job);
-  run.Start();
-  EXPECT_TRUE(run.Deliver(0).ok());
-  EXPECT_TRUE(run.Deliver(1).ok());
+  Driver run(OneUpdate(proto::SKIP));
+  TrainOneUpdate(run);
   OverrunEvaluations(run, 4);
   EXPECT_FALSE(run.Finished().has_value());
   run.Advance(absl::Seconds(60));
   ASSERT_TRUE(run.Finished().has_value());
   EXPECT_EQ(run.Finished()->failure, "");
   EXPECT_FALSE(run.State().final_evaluation.has_value());
+}
+
+// The evaluator dies in an evaluation, as often as it is started again.
+void LoseEvaluator(Driver& run, int times) {
+  for (int i = 0; i < times; ++i) {
+    EXPECT_FALSE(run.Finished().has_value()) << i;
+    EXPECT_EQ(run.All<SendEvaluate>().size(), 1) << i;
+    run.Forget();
+    run.Advance(absl::Seconds(1));
+    run.Leave(kEvaluator);
+    if (run.Finished().has_value()) return;
+    EXPECT_TRUE(run.Join(kEvaluator).ok());
+  }
+}
+
+TEST(OverrunTest, TheTenthDeathInTheFinalEvaluationFailsTheRun) {
+  Driver run(OneUpdate(proto::FAIL));
+  TrainOneUpdate(run);
+  LoseEvaluator(run, 9);
+  EXPECT_FALSE(run.Finished().has_value());
+  run.Leave(kEvaluator);
+  ASSERT_TRUE(run.Finished().has_value());
+  EXPECT_EQ(run.Finished()->failure,
+            "evaluation of version 1: given up 10 times in a row, the last "
+            "time because the evaluator left: test");
+}
+
+TEST(OverrunTest, WithSkipTheTenthDeathLeavesTheFinalEvaluationOut) {
+  Driver run(OneUpdate(proto::SKIP));
+  TrainOneUpdate(run);
+  LoseEvaluator(run, 10);
+  ASSERT_TRUE(run.Finished().has_value());
+  EXPECT_EQ(run.Finished()->failure, "");
+  EXPECT_FALSE(run.State().final_evaluation.has_value());
+}
+
+TEST(OverrunTest, WhatTakesTooLongIsNoDeath) {
+  Driver run(OneUpdate(proto::FAIL));
+  TrainOneUpdate(run);
+  OverrunEvaluations(run, 4);
+  LoseEvaluator(run, 9);
+  EXPECT_FALSE(run.Finished().has_value());
+  run.Advance(absl::Seconds(60));
+  ASSERT_TRUE(run.Finished().has_value());
+  EXPECT_EQ(run.Finished()->failure,
+            "evaluation of version 1: took 5 times longer than "
+            "limits.task_deadline_s allows (30s, from the second time on 1m); "
+            "raise limits.task_deadline_s");
+}
+
+// Training goes on, and the next evaluator takes a newer version.
+TEST(OverrunTest, DeathsInAnotherEvaluationAreNotCounted) {
+  CoordinatorOptions job = SlowlyEvaluated(proto::FAIL);
+  job.job.mutable_evaluation()->set_every_epochs(0.2);
+  Driver run(job);
+  TrainOneUpdate(run);
+  LoseEvaluator(run, 11);
+  EXPECT_FALSE(run.Finished().has_value());
+  EXPECT_EQ(run.State().phase, Phase::kRunning);
 }
 
 }  // namespace
