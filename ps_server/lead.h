@@ -41,7 +41,7 @@ class Lead {
   Generation generation() const { return generation_; }
 
   // Writes the file `addresses`, with the shards once they are known.
-  // kUnavailable names it.
+  // kUnavailable, kResourceExhausted: names it.
   absl::Status WriteAddresses(const std::string& coordinator,
                               const std::vector<std::string>& shards);
 

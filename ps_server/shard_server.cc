@@ -2,7 +2,8 @@
 //
 //   Listen            first, so that a port that is taken costs no generation;
 //                     what connects waits
-//   TakeGeneration    in the lead, when it can be reached
+//   TakeGeneration    in the lead, when it can be reached; and says where,
+//                     so that whoever is to connect waits in its port
 //   Serve             calls are answered from here on; or ServeEnd, where there
 //                     is no generation to be taken, as the run has reached
 //                     its end
@@ -23,6 +24,7 @@
 #include <system_error>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/counter_table.h"
@@ -47,6 +49,10 @@ namespace {
 // When the run is over nobody needs an answer any more; this only lets those
 // go out that are being written.
 constexpr absl::Duration kShutdownGrace = absl::Milliseconds(200);
+
+// How often it is tried to write where the shards are: whoever looks for it
+// finds it soon, and the attempts cost nothing.
+constexpr absl::Duration kWriteAddressesEvery = absl::Seconds(1);
 
 // Says what cannot be read, and waits.
 PauseForStorage SaidIn(StoppablePause* pause) {
@@ -256,16 +262,22 @@ absl::Status ShardServer::TakeGeneration(const Flags& flags,
   if (run_id_.empty()) run_id_ = known.id;
   if (run_id_.empty()) run_id_ = DrawRunId(clock_->Now());
   LogRun(run_id_, flags.resume, resumption.has_value());
+  std::unique_ptr<Lead> lead;  // The generation is taken once.
+  const auto take = [&]() -> absl::StatusOr<std::unique_ptr<Lead>> {
+    if (lead == nullptr) {
+      SLUICE_ASSIGN_OR_RETURN(lead, Lead::Create(job, run_dir, resumption,
+                                                 recovery, run_id_, clock_));
+    }
+    SLUICE_RETURN_IF_ERROR(lead->WriteAddresses(address_, {}));
+    return std::move(lead);
+  };
   SLUICE_ASSIGN_OR_RETURN(
-      lead_,
-      ReadWithRetries(StorageTimeout(job), clock_, SaidIn(pause),
-                      [&]() -> absl::StatusOr<std::unique_ptr<Lead>> {
-                        auto lead = Lead::Create(job, run_dir, resumption,
-                                                 recovery, run_id_, clock_);
-                        if (!absl::IsResourceExhausted(lead.status()))
-                          return lead;
-                        return absl::UnavailableError(lead.status().message());
-                      }));
+      lead_, ReadWithRetries(StorageTimeout(job), clock_, SaidIn(pause), [&] {
+        auto taken = take();
+        if (!absl::IsResourceExhausted(taken.status())) return taken;
+        return decltype(taken)(
+            absl::UnavailableError(taken.status().message()));
+      }));
   if (!run_dir.empty() && !job.job.has_checkpoint()) {
     spdlog::warn(
         "event=no_checkpoints reason=\"the job has no `checkpoint`: when a "
@@ -332,15 +344,13 @@ absl::StatusOr<std::optional<EarlierLife>> ShardServer::Run() {
 }
 
 absl::StatusOr<std::optional<EarlierLife>> ShardServer::RunLead() {
-  SLUICE_RETURN_IF_ERROR(lead_->WriteAddresses(address_, {}));
   const absl::Status joined = agent_->JoinHere(lead_->service());
   // A run that was stopped before it began has an end like any other; and a
   // generation may be over before anybody has joined.
   if (!joined.ok() && !absl::IsCancelled(joined) && !lead_->service()->over()) {
     return joined;
   }
-  SLUICE_RETURN_IF_ERROR(
-      lead_->WriteAddresses(address_, lead_->service()->AwaitShards()));
+  WriteAllAddresses();
   const GenerationEnd end = lead_->service()->AwaitEnd();
   StopServing();
   {
@@ -361,6 +371,21 @@ absl::StatusOr<std::optional<EarlierLife>> ShardServer::RunLead() {
     (*next)->run.generation = lead_->generation();
   }
   return next;
+}
+
+// People and tools look for it. The run does not, and goes on without it.
+void ShardServer::WriteAllAddresses() {
+  const std::vector<std::string> shards = lead_->service()->AwaitShards();
+  bool said = false;
+  while (true) {
+    const absl::Status written = lead_->WriteAddresses(address_, shards);
+    if (written.ok()) return;
+    if (!std::exchange(said, true)) {
+      spdlog::warn("event=no_addresses error=\"{}\"",
+                   std::string(written.message()));
+    }
+    if (lead_->service()->AwaitOver(kWriteAddressesEvery)) return;
+  }
 }
 
 void ShardServer::StopServing() {

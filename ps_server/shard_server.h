@@ -94,6 +94,8 @@ class ShardServer {
   absl::Status Serve(const Flags& flags, const ResolvedJob& job);
   void ServeCoordinator(CoordinatorEndpoint::Handler* handler);
   absl::StatusOr<std::optional<EarlierLife>> RunLead();
+  // Once the shards are there; tries again until the generation is over.
+  void WriteAllAddresses();
   proto::JobStatus LeadStatus();
   // Stops serving; calls under way are cancelled.
   void StopServing();

@@ -121,7 +121,7 @@ class StorageTest(unittest.TestCase):
                                    "expected the folder that the run has made")
 
     def test_a_lead_that_starts_on_a_full_disk_waits_for_room(self):
-        for file in "commit_log-2", "job.textproto":
+        for file in "commit_log-2", "job.textproto", "addresses":
             with self.subTest(file=file), self.start() as run:
                 version = self.await_checkpoint(run)
                 with self.disk.faults("in --shard=0 fail ENOSPC write "
@@ -130,6 +130,28 @@ class StorageTest(unittest.TestCase):
                     self.await_said(run, "ps_server-0", "event=storage_retry")
                 self.await_restored(run)
                 self.went_on_from(run, version)
+
+    def test_addresses_that_cannot_be_written_end_no_generation(self):
+        with self.start("stop.epochs=1000", "limits.lease_s=2") as run:
+            self.await_checkpoint(run)
+            addresses = run.dir / "addresses"
+            shard = run.pids()["ps_server-1"]
+            run.kill(shard, number=signal.SIGSTOP)
+            # The lead says where it is, and then waits for the shard.
+            harness.wait_until(lambda: "shard 1" not in addresses.read_text(),
+                               "the next generation", run.process)
+            with self.disk.faults(
+                    f"in --shard=0 fail EIO write {addresses}"):
+                run.kill(shard, number=signal.SIGCONT)
+                self.await_said(run, "ps_server-0", "event=no_addresses")
+                self.await_generation(run, 2)
+                self.assertNotIn("shard 1", addresses.read_text())
+            harness.wait_until(lambda: "shard 1" in addresses.read_text(),
+                               "all addresses", run.process)
+            run.interrupt()
+            output = run.end()
+            self.assertEqual(run.process.returncode, 0, output)
+            self.assertEqual(run.summary["generation"], 2)
 
     def test_a_lead_may_take_as_long_to_listen_as_the_job_says(self):
         with self.disk.faults(

@@ -369,6 +369,12 @@ std::vector<std::string> CoordinatorService::AwaitShards() {
   return sessions_.ShardAddresses();
 }
 
+bool CoordinatorService::AwaitOver(absl::Duration duration) {
+  absl::MutexLock lock(&mu_);
+  return AwaitFor(&mu_, absl::Condition(this, &CoordinatorService::Over),
+                  duration);
+}
+
 GenerationEnd CoordinatorService::AwaitEnd() {
   absl::MutexLock lock(&mu_);
   mu_.Await(absl::Condition(this, &CoordinatorService::Over));

@@ -83,7 +83,10 @@ class CoordinatorService final : public CoordinatorEndpoint::Handler {
   // farewell_timeout at most until everybody has heard of it.
   GenerationEnd AwaitEnd();
 
-  // Whether AwaitEnd has something to return.
+  // Blocks until AwaitEnd has something to return, at most for `duration`, and
+  // returns whether it has.
+  bool AwaitOver(absl::Duration duration);
+  // The same at once.
   bool over() {
     absl::MutexLock lock(&mu_);
     return Over();
