@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "common/http/http_port.h"
 #include "proto/coordinator.pb.h"
 
@@ -25,10 +26,16 @@ namespace sluice {
 //                and whom it lacks
 //
 // `status`: how the run stands; kUnavailable: nobody knows just now. `run_dir`
-// has metrics.jsonl and the commit logs; empty: there are neither.
+// has metrics.jsonl and the commit logs; empty: there are neither. Where it
+// does not answer, /api/state has "points" and "time" as far as they had been
+// read, and every page is answered all the same: an answer waits for
+// `most_wait`, the first of a stall, or not at all. The default is longer than
+// a disk that answers takes, and shorter than the second that Kubernetes gives
+// a probe. Who destroys the pages waits for what is being read.
 std::map<std::string, HttpPage> LivePages(
     std::function<absl::StatusOr<proto::JobStatus>()> status,
-    const std::string& run_dir);
+    const std::string& run_dir,
+    absl::Duration most_wait = absl::Milliseconds(500));
 
 }  // namespace sluice
 

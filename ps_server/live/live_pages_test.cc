@@ -2,7 +2,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
+#include <filesystem>
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
@@ -24,15 +26,23 @@ class LivePagesTest : public testing::Test {
     status_->add_worker()->set_state("computing");
     status_->add_shard()->set_state("serving");
   }
-  HttpAnswer Get(const std::string& path, const std::string& since = "") {
-    return pages_.at(path)([since](const std::string& name) {
+  using Pages = std::map<std::string, HttpPage>;
+  static HttpAnswer GetFrom(const Pages& pages, const std::string& path,
+                            const std::string& since = "") {
+    return pages.at(path)([since](const std::string& name) {
       return name == "since" ? since : "";
     });
   }
+  HttpAnswer Get(const std::string& path, const std::string& since = "") {
+    return GetFrom(pages_, path, since);
+  }
+
+  // Longer than reading takes; reached only when something hangs.
+  static constexpr absl::Duration kPatience = absl::Seconds(30);
 
   absl::StatusOr<proto::JobStatus> status_ = proto::JobStatus();
-  const std::map<std::string, HttpPage> pages_ =
-      LivePages([this] { return status_; }, testing::TempDir());
+  const Pages pages_ =
+      LivePages([this] { return status_; }, testing::TempDir(), kPatience);
 };
 
 TEST_F(LivePagesTest, StateHasTheStatusAndThePointsAfterThoseThatAreKnown) {
@@ -73,6 +83,33 @@ TEST_F(LivePagesTest, ReadyNamesWhomTheRunLacks) {
   const HttpAnswer answer = Get("/readyz");
   EXPECT_EQ(answer.code, 503);
   EXPECT_EQ(answer.body, "worker 0 is missing\n");
+}
+
+// A FIFO stalls whoever opens it, until somebody writes.
+TEST_F(LivePagesTest, ARunFolderThatStallsHoldsUpNoPage) {
+  const std::string folder = absl::StrCat(testing::TempDir(), "/stalls");
+  std::filesystem::create_directory(folder);
+  const std::string metrics = absl::StrCat(folder, "/metrics.jsonl");
+  std::ofstream(metrics) << "{\"seconds\": 1}\n";
+  const Pages pages =
+      LivePages([this] { return status_; }, folder, absl::Milliseconds(10));
+  const auto points = [&] {
+    return json::parse(GetFrom(pages, "/api/state").body)["points"].size();
+  };
+  while (points() < 1) {
+  }
+  std::filesystem::remove(metrics);
+  ASSERT_EQ(mkfifo(metrics.c_str(), 0600), 0);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(points(), 1) << "what had been read before";
+    EXPECT_EQ(GetFrom(pages, "/healthz").code, 200);
+  }
+  // It answers again.
+  std::filesystem::rename(metrics, metrics + ".fifo");
+  std::ofstream(metrics) << "{\"seconds\": 1}\n{\"seconds\": 2}\n";
+  std::fstream(metrics + ".fifo").close();  // Both ends: it waits for nobody.
+  while (points() < 2) {
+  }
 }
 
 TEST_F(LivePagesTest, ABadArgumentIsNamed) {
