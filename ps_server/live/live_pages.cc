@@ -159,6 +159,9 @@ bool IsThere(const std::string& state) {
 
 HttpAnswer Ready(const proto::JobStatus& status) {
   if (status.phase() == "finished") return {.body = "finished\n"};
+  if (status.phase() == "failed") {
+    return {.code = 503, .body = absl::StrCat(status.message(), "\n")};
+  }
   std::string lacks;
   for (const proto::ShardStatus& shard : status.shard()) {
     if (IsThere(shard.state())) continue;

@@ -83,6 +83,10 @@ TEST_F(LivePagesTest, ReadyNamesWhomTheRunLacks) {
   const HttpAnswer answer = Get("/readyz");
   EXPECT_EQ(answer.code, 503);
   EXPECT_EQ(answer.body, "worker 0 is missing\n");
+  status_->set_phase("failed");
+  status_->set_message("the loss is not finite");
+  EXPECT_EQ(Get("/readyz").code, 503);
+  EXPECT_EQ(Get("/readyz").body, "the loss is not finite\n");
 }
 
 // A FIFO stalls whoever opens it, until somebody writes.
