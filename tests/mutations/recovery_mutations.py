@@ -285,7 +285,7 @@ RECOVERY = Core(
         SHARD + "staging_test.cc", SHARD + "shard_test.cc",
         # Slow, so last.
         "sim/faults_test.cc"],
-    headers=[DECISIONS + "*.h", COORDINATOR + "*/*.h",
+    headers=["third_party/spdlog.h", DECISIONS + "*.h", COORDINATOR + "*/*.h",
              CHECKPOINT + "*.h", SHARD + "*.h", SESSION + "*.h",
              "ps_server/*.h", "sim/*.h", "sim/testing/*.h", "common/*.h",
              "common/layers/*.h", "common/testing/*.h", "common/wire/*.h",
