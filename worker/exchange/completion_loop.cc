@@ -1,4 +1,4 @@
-// Nothing here stops the thread. Once the queue is shut, Next still hands out
+// Nothing here stops a thread. Once its queue is shut, Next still hands out
 // every operation that was begun, and says false only when none is left; so
 // each tag completes exactly once, and the destructor waits for the last.
 //
@@ -20,19 +20,24 @@
 #include "common/rpc/deadline.h"
 
 namespace sluice {
-CompletionLoop::CompletionLoop(ServedBy served_by) {
+CompletionLoop::CompletionLoop(ServedBy served_by, int queues)
+    : queues_(queues) {
   if (served_by == ServedBy::kWaiter) return;
-  thread_ = StartThread("completion", [this] { ServeQueue(&queue_); });
+  for (grpc::CompletionQueue& queue : queues_) {
+    threads_.push_back(
+        StartThread("completion", [&queue] { ServeQueue(&queue); }));
+  }
 }
 
 CompletionLoop::~CompletionLoop() {
-  queue_.Shutdown();
-  thread_.joinable() ? thread_.join() : ServeQueue(&queue_);
+  for (grpc::CompletionQueue& queue : queues_) queue.Shutdown();
+  if (threads_.empty()) ServeQueue(&queues_.front());
+  for (std::thread& thread : threads_) thread.join();
 }
 
 bool CompletionLoop::Await(absl::Mutex* mu, const absl::Condition& condition,
                            absl::Duration timeout) {
-  if (thread_.joinable()) return AwaitFor(mu, condition, timeout);
+  if (!threads_.empty()) return AwaitFor(mu, condition, timeout);
   const gpr_timespec end = FromNow(timeout);
   // What ends while this does not serve the queue is in `condition` below.
   mu->Unlock();
@@ -50,7 +55,8 @@ bool CompletionLoop::Await(absl::Mutex* mu, const absl::Condition& condition,
 bool CompletionLoop::Serve(gpr_timespec end) {
   void* tag = nullptr;
   bool ok = false;
-  if (queue_.AsyncNext(&tag, &ok, end) != grpc::CompletionQueue::GOT_EVENT) {
+  if (queues_.front().AsyncNext(&tag, &ok, end) !=
+      grpc::CompletionQueue::GOT_EVENT) {
     return false;
   }
   static_cast<CompletionTag*>(tag)->Complete(ok);
@@ -58,14 +64,15 @@ bool CompletionLoop::Serve(gpr_timespec end) {
 }
 
 void CompletionLoop::Listen() {
-  if (thread_.joinable() || !serving_.TryLock()) return;
+  if (!threads_.empty() || !serving_.TryLock()) return;
   while (Serve(gpr_inf_past(GPR_CLOCK_MONOTONIC))) {
   }
   serving_.Unlock();
 }
 
 void CompletionLoop::Wake(absl::Mutex* mu) {
-  if (!thread_.joinable()) return RunOn(&queue_, [] {});  // Ends a Serve.
+  // Ends a Serve.
+  if (threads_.empty()) return RunOn(&queues_.front(), [] {});
   // Whoever waits looks at its condition anew when the lock is released.
   absl::MutexLock lock(mu);
 }

@@ -3,7 +3,9 @@
 
 #include <grpcpp/completion_queue.h>
 
+#include <deque>
 #include <thread>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
@@ -11,15 +13,15 @@
 
 namespace sluice {
 
-// One completion queue and whoever serves it (completion_tag.h), which decodes
+// Completion queues and whoever serves them (completion_tag.h), which decodes
 // what comes in where it comes in, without a hand-over.
 //
 // Thread-safe, but for Await.
 class CompletionLoop {
  public:
   enum class ServedBy {
-    // A thread of its own: calls go on while nobody waits for them. What goes
-    // on at once in a process is faster on one such loop.
+    // Threads of its own, one for each queue: calls go on while nobody waits
+    // for them. What goes on at once in a process is faster on one such loop.
     kThread,
     // Whoever waits for them, while it waits, and now and then whoever Listens:
     // an answer wakes one thread, not two. For calls that need nothing done
@@ -27,13 +29,19 @@ class CompletionLoop {
     kWaiter,
   };
 
-  explicit CompletionLoop(ServedBy served_by = ServedBy::kThread);
-  // REQUIRES: every operation on the queue has ended or will by itself.
+  // `queues`, at least 1, of kThread: a thread copies a few GB/s of what
+  // comes in, and several shards may bring more.
+  explicit CompletionLoop(ServedBy served_by = ServedBy::kThread,
+                          int queues = 1);
+  // REQUIRES: every operation on the queues has ended or will by itself.
   ~CompletionLoop();
 
-  grpc::CompletionQueue* queue() { return &queue_; }
+  // That of a shard's calls: nothing of one shard happens at once.
+  grpc::CompletionQueue* queue(int shard) {
+    return &queues_[shard % queues_.size()];
+  }
   ServedBy served_by() const {
-    return thread_.joinable() ? ServedBy::kThread : ServedBy::kWaiter;
+    return threads_.empty() ? ServedBy::kWaiter : ServedBy::kThread;
   }
 
   // As AwaitFor: until `condition`, which depends on what `mu` guards, holds,
@@ -52,10 +60,10 @@ class CompletionLoop {
   // Waits for the end of one operation, at most until `end`; whether one ended.
   bool Serve(gpr_timespec end) ABSL_EXCLUSIVE_LOCKS_REQUIRED(serving_);
 
-  grpc::CompletionQueue queue_;
+  std::deque<grpc::CompletionQueue> queues_;  // kWaiter: one.
   // kWaiter: of who serves the queue. Acquired before any other lock.
   absl::Mutex serving_;
-  std::thread thread_;  // kWaiter: none.
+  std::vector<std::thread> threads_;  // kWaiter: none.
 };
 
 }  // namespace sluice

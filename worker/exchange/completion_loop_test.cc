@@ -22,8 +22,9 @@ using ServedBy = CompletionLoop::ServedBy;
 class Operation : public CompletionTag {
  public:
   explicit Operation(absl::Mutex* mu) : mu_(*mu) {}
-  void Begin(CompletionLoop* loop) {
-    alarm_.Set(loop->queue(), gpr_inf_past(GPR_CLOCK_MONOTONIC), address());
+  void Begin(CompletionLoop* loop, int shard = 0) {
+    alarm_.Set(loop->queue(shard), gpr_inf_past(GPR_CLOCK_MONOTONIC),
+               address());
   }
   void Complete(bool ok) override {
     absl::MutexLock lock(&mu_);
@@ -116,6 +117,36 @@ TEST_P(CompletionLoopTest, WhatSomebodyElseHasHeardIsNotMissed) {
   }
   over = true;
   listens.join();
+}
+
+// While one shard's operation holds up its thread.
+TEST(CompletionLoop, ShardsOfSeveralQueuesDoNotWaitForEachOther) {
+  class HeldUp : public CompletionTag {
+   public:
+    void Complete(bool ok) override { other.WaitForNotification(); }
+    absl::Notification other;
+    grpc::Alarm alarm;
+  } held_up;
+  absl::Mutex mu;
+  Operation second(&mu), fourth(&mu), third(&mu);
+  CompletionLoop loop(ServedBy::kThread, /*queues=*/2);
+  EXPECT_EQ(loop.served_by(), ServedBy::kThread);
+  held_up.alarm.Set(loop.queue(0), gpr_inf_past(GPR_CLOCK_MONOTONIC),
+                    held_up.address());
+  second.Begin(&loop, 1);
+  fourth.Begin(&loop, 3);
+  const auto both = [&] { return second.ended && fourth.ended; };
+  {
+    absl::MutexLock lock(&mu);
+    EXPECT_TRUE(loop.Await(&mu, absl::Condition(&both), kLong));
+    EXPECT_EQ(second.on(), fourth.on());
+  }
+  // One of a shard waits for that of the same shard.
+  third.Begin(&loop, 2);
+  held_up.other.Notify();
+  absl::MutexLock lock(&mu);
+  EXPECT_TRUE(loop.Await(&mu, absl::Condition(&third.ended), kLong));
+  EXPECT_NE(third.on(), second.on());
 }
 
 TEST(CompletionLoop, WhoListensHearsWhatNobodyWaitsFor) {

@@ -13,6 +13,7 @@
 #include <grpcpp/security/credentials.h>
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 #include "absl/algorithm/container.h"
@@ -84,7 +85,12 @@ std::shared_ptr<CompletionLoop> LoopFor(const ParameterLayout& layout,
   if (IsSmall(layout, chunk_floats, options.window)) {
     return std::make_shared<CompletionLoop>(ServedBy::kWaiter);
   }
-  return options.loop ? options.loop : std::make_shared<CompletionLoop>();
+  if (options.loop) return options.loop;
+  // A slice takes half a processor's time at most: what brings it is busy, too.
+  const auto processors = static_cast<int>(std::thread::hardware_concurrency());
+  return std::make_shared<CompletionLoop>(
+      ServedBy::kThread,
+      std::clamp(processors / 2, 1, std::max(layout.shards(), 1)));
 }
 
 }  // namespace

@@ -381,6 +381,25 @@ TEST_F(ChunkedExchangeTest, OnOneLoopAnExchangePullsAndEndsWhileAnotherPushes) {
   EXPECT_EQ(shard0_.staged()[0].values, Slice(0));
 }
 
+TEST_F(ChunkedExchangeTest, WithAQueueForEachShardSlicesComeAndGoAtOnce) {
+  GrpcExchange::Options options = Options();
+  options.loop = std::make_shared<CompletionLoop>(
+      CompletionLoop::ServedBy::kThread, /*queues=*/2);
+  GrpcExchange exchange(&layout_, {shard0_.address(), shard1_.address()},
+                        options);
+  for (int i = 0; i < 20; ++i) {
+    absl::c_fill(weights_, 0);
+    ASSERT_TRUE(exchange.Pull(Spec(), absl::MakeSpan(weights_), token_).ok());
+    EXPECT_EQ(weights_, Ramp(0, kFloats));
+    exchange.BeginPush(key_, kGrant, gradient_);
+    exchange.PushFrom(kRange + 192);
+    exchange.PushFrom(0);
+    ASSERT_TRUE(exchange.FinishPush(token_).ok());
+    EXPECT_EQ(shard0_.staged().back().values, Slice(0));
+    EXPECT_EQ(shard1_.staged().back().values, Slice(1));
+  }
+}
+
 // The fake shard's calls are each served by a thread of their own.
 TEST_F(ChunkedExchangeTest, OverALongWayOtherCallsBringWhatOneHoldsUp) {
   GrpcExchange::Options options = Options();

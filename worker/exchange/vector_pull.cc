@@ -155,7 +155,7 @@ class VectorPull::Attempt {
 };
 
 void VectorPull::Attempt::StartOnLoop(Generation generation) {
-  RunOn(path_.loop->queue(), [this, generation] { Start(generation); });
+  RunOn(path_.loop->queue(shard_), [this, generation] { Start(generation); });
 }
 
 void VectorPull::Attempt::Start(Generation generation) {
@@ -178,14 +178,14 @@ void VectorPull::Attempt::Start(Generation generation) {
     request.set_link(shared->link());
   } else if (whole) {
     whole_ = stub->PrepareUnaryCall(&context_, kMethod, EncodeMessage(request),
-                                    path_.loop->queue());
+                                    path_.loop->queue(shard_));
     whole_->StartCall();
     whole_->Finish(&chunk_, &status_, on_whole_.address());
     return;
   }
   // Opening and request travel together.
   context_.set_initial_metadata_corked(true);
-  stream_ = stub->PrepareCall(&context_, kMethod, path_.loop->queue());
+  stream_ = stub->PrepareCall(&context_, kMethod, path_.loop->queue(shard_));
   stream_->StartCall(nullptr);
   const grpc::ByteBuffer message = EncodeMessage(request);
   if (shared_ == nullptr) {

@@ -171,14 +171,15 @@ void VectorPush::Lane::Send(ParameterRange chunk, bool last) {
   if (chunk.size() == slice_.range_.size()) {
     closed_ = true;
     whole_ = stub.PrepareUnaryCall(&context_, kMethod, message,
-                                   slice_.path_.loop->queue());
+                                   slice_.path_.loop->queue(slice_.shard_));
     whole_->StartCall();
     return whole_->Finish(&reply_, &status_, on_whole_.address());
   }
   if (stream_ == nullptr) {
     // Opening and first chunk travel together.
     context_.set_initial_metadata_corked(true);
-    stream_ = stub.PrepareCall(&context_, kMethod, slice_.path_.loop->queue());
+    stream_ = stub.PrepareCall(&context_, kMethod,
+                               slice_.path_.loop->queue(slice_.shard_));
     stream_->StartCall(nullptr);
   }
   closed_ = last;
