@@ -88,14 +88,15 @@ class Way:
     tolerance: float
 
 
-def ways(device):
+def ways(device, precisions):
     if device == "cuda":
         peer = [*programs.torch("torch_compute", "AVX512"), "--device=cuda"]
         return [Way(name, ["worker.device=CUDA", f"worker.precision={name}"],
                     {"PyTorch": [*peer, f"--precision={name}"],
                      COMPILED: [*peer, f"--precision={name}", "--compiled"]},
                     tolerance)
-                for name, tolerance in GPU_TOLERANCE.items()]
+                for name, tolerance in GPU_TOLERANCE.items()
+                if name in precisions]
     peers = {name: programs.torch("torch_compute", name)
              for name in ("AVX2", "AVX512")}
     narrow, wide = (
@@ -182,9 +183,9 @@ def add_row(report, what, about, measured, ratios):
                measured, arithmetic=arithmetic, **ratios)
 
 
-def why_not(way):
+def why_not(model, way):
     """The reason why this machine cannot compute in this way, or None."""
-    command = sluice("lenet", 64, way)
+    command = sluice(model, 64, way)
     tried = subprocess.run(
         [str(word) for word in command], text=True, stdin=subprocess.DEVNULL,
         capture_output=True, check=False,
@@ -228,6 +229,8 @@ def main():
     parser.add_argument("--device", choices=MODELS, default="cpu")
     parser.add_argument("--models", nargs="+", choices=JOBS)
     parser.add_argument("--batches", nargs="+", type=int, default=[64, 256])
+    parser.add_argument("--precisions", nargs="+", choices=GPU_TOLERANCE,
+                        default=list(GPU_TOLERANCE), help="of a GPU")
     parser.add_argument("--eager", action="store_true",
                         help="without torch.compile, which takes a minute a model")
     parser.add_argument("--rounds", type=int, default=7)
@@ -237,8 +240,9 @@ def main():
         args.rounds, args.seconds, args.batches = 1, 0.02, [8]
         args.models = args.models or ["lenet", "transformer"]
     report = Report("compute", __doc__.splitlines()[0])
-    all_ways = ways(args.device)
-    missing = why_not(all_ways[0]) if args.device == "cuda" else None
+    all_ways = ways(args.device, args.precisions)
+    models = args.models or MODELS[args.device]
+    missing = why_not(models[0], all_ways[0]) if args.device == "cuda" else None
     if missing:
         report.note(f"SKIPPED: {missing}")
         report.print(args.json)
@@ -247,7 +251,7 @@ def main():
                 "vector instructions of both (a job's default is the widest of all workers)")
     leave_out_peers(report, args.device, args.eager, all_ways)
     devices = {}  # A dictionary instead of a set keeps the order.
-    for model in args.models or MODELS[args.device]:
+    for model in models:
         for batch in args.batches:
             for way in all_ways:
                 devices.update(dict.fromkeys(

@@ -59,9 +59,13 @@ def why_torch_cannot(step):
 
 def torch(name, instruction_set):
     """The command of a PyTorch program that uses these vector instructions:
-    AVX2, or AVX512 for the widest that PyTorch finds."""
-    return ["env", *(AVX2_ONLY if instruction_set == "AVX2" else []), *PYTHON,
-            PEERS / f"{name}.py"]
+    AVX2, or AVX512 for the widest that PyTorch finds. A bundle's daemons, too,
+    may start it."""
+    own = os.environ.get("LD_LIBRARY_PATH")
+    libraries = (["-u", "LD_LIBRARY_PATH"] if own is None else
+                 [f"LD_LIBRARY_PATH={own}"])
+    return ["env", *libraries, *(AVX2_ONLY if instruction_set == "AVX2" else []),
+            *PYTHON, PEERS / f"{name}.py"]
 
 
 def output_of(command):

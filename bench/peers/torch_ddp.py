@@ -3,7 +3,6 @@
 is asked for: SGD with momentum in processes of one thread each. Prints samples
 per second of all together, without what came before the first updates."""
 
-import argparse
 import json
 import time
 
@@ -13,7 +12,7 @@ import torch.multiprocessing as multiprocessing
 from torch.nn.parallel import DistributedDataParallel
 
 import models
-from torch_data import Batches
+from torch_data import Batches, Loop
 
 WARM_UP = 20  # Updates.
 
@@ -23,16 +22,17 @@ def work(rank, args):
     torch.manual_seed(1)
     dist.init_process_group("gloo", rank=rank, world_size=args.workers,
                             init_method=f"tcp://127.0.0.1:{args.port}")
-    model = models.MODELS[args.model]()
+    loop = Loop(args)
     if args.workers > 1:
-        model = DistributedDataParallel(model)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.03, momentum=0.9)
-    batches = Batches(args.batch_size, rank, args.workers, args.model)
+        loop.model = DistributedDataParallel(loop.model)
+    optimizer = torch.optim.SGD(loop.model.parameters(), lr=0.03, momentum=0.9)
+    batches = Batches(args.batch_size, rank, args.workers, args.model,
+                      args.device)
 
     def update():
         inputs, labels = batches.next()
         optimizer.zero_grad(set_to_none=True)
-        models.loss_of(model, inputs, labels).backward()
+        loop.loss_of(inputs, labels).backward()
         optimizer.step()
 
     def seconds_of(updates):
@@ -40,6 +40,8 @@ def work(rank, args):
         start = time.monotonic()
         for _ in range(updates):
             update()
+        if args.device == "cuda":
+            torch.cuda.synchronize()
         dist.barrier()
         return time.monotonic() - start
 
@@ -57,10 +59,8 @@ def work(rank, args):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--model", choices=models.MODELS, default="lenet")
+    parser = Loop.parser(__doc__)
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--batch-size", type=int, default=64)
     parser.add_argument("--seconds", type=float, default=3)
     parser.add_argument("--port", type=int, required=True)
     args = parser.parse_args()

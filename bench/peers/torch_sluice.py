@@ -2,12 +2,10 @@
 """The loop of torch_ddp.py under Sluice: `--init FOLDER` writes its job, and a
 worker starts it without."""
 
-import argparse
 import pathlib
 import sys
 
-import models
-from torch_data import Samples
+from torch_data import Loop, Samples
 
 sys.path.append(str(pathlib.Path(__file__).absolute().parents[2] / "python"))
 import sluice.torch  # pylint: disable=wrong-import-position
@@ -22,21 +20,21 @@ output { metrics_every_s: 0.1 }
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--model", choices=models.MODELS, default="lenet")
-    parser.add_argument("--batch-size", type=int, default=64)
+    parser = Loop.parser(__doc__)
     parser.add_argument("--init", metavar="FOLDER")
+    parser.add_argument("--overlap", action="store_true")
     args = parser.parse_args()
-    model = models.MODELS[args.model]()
-    samples = Samples(args.model)
+    loop = Loop(args)
+    samples = Samples(args.model, args.device)
     if args.init:
-        print(sluice.torch.init(model, args.init, train_samples=len(samples),
+        print(sluice.torch.init(loop.model, args.init,
+                                train_samples=len(samples),
                                 batch_size=args.batch_size, job=JOB))
         return
-    opt = sluice.torch.Optimizer(model)
+    opt = sluice.torch.Optimizer(loop.model, overlap=args.overlap)
     for inputs, labels in opt.batches(samples, collate=lambda batch: batch):
         opt.zero_grad()
-        loss = models.loss_of(model, inputs, labels)
+        loss = loop.loss_of(inputs, labels)
         loss.backward()
         opt.step(loss)
 

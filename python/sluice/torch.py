@@ -19,8 +19,9 @@ worker (docs/pytorch.md).
 The model's parameters are views of the memory in which the worker receives
 weights, and their gradients views of the memory that it pushes, so nothing is
 copied. The weights are read-only: whoever writes into a parameter ends the
-process. Parameters that are not float32 in the CPU's memory, and those of
-LocalSteps, have memory of their own.
+process. On a GPU they are views of two vectors there, which are copied to and
+from that memory. Parameters that are not float32, and those of LocalSteps, have
+memory of their own.
 """
 
 import contextlib
@@ -37,6 +38,7 @@ from sluice import model_process, torch_evaluation
 from sluice.torch_job import (BatchNorm, MisuseError, ModelTensor, fixed_digest,
                               fixed_digests, init, load, tensors_of)
 from sluice.torch_loading import Loading, seed_all
+from sluice.torch_memory import Memory
 
 # Bytes of gradient that are worth a message of their own.
 _WORTH_SENDING = 1 << 20
@@ -79,34 +81,6 @@ def _is_at(place: torch.Tensor, tensor: torch.Tensor | None) -> bool:
             tensor.data_ptr() == place.data_ptr())
 
 
-class _Shared:
-    """Memory that the worker shares, as tensors."""
-
-    def __init__(self, memory: memoryview,
-                 tensors: tuple[model_process.Tensor, ...]):
-        self._memory = memory
-        self._tensors = tensors
-        self._make_views()
-        self._address = self._flat.data_ptr()
-
-    @property
-    def views(self) -> list[torch.Tensor]:
-        """One for each tensor. They are others than before where one of those
-        was sent to another process: torch moves what it sends, and all that is
-        a view of the same memory, into memory of its own."""
-        if self._flat.data_ptr() != self._address:
-            self._make_views()
-        return self._views
-
-    def _make_views(self) -> None:
-        with warnings.catch_warnings():
-            # Weights are read-only on purpose.
-            warnings.filterwarnings("ignore", message=".*not writable")
-            self._flat = torch.frombuffer(self._memory, dtype=torch.float32)
-        self._views = [self._flat[t.offset:t.offset + t.size].view(t.shape)
-                       for t in self._tensors]
-
-
 class _Training:
     """What Optimizer and LocalSteps have in common: a loop over the mini-batches
     of the worker's tasks.
@@ -128,10 +102,7 @@ class _Training:
                              and module.running_mean is not None]
         # While a mini-batch is computed, what gives each its own back.
         self._own_momentum = contextlib.ExitStack()
-        self._weights, self._gradients = [
-            [_Shared(memory, self.description.tensors) for memory in of_kind]
-            for of_kind in (self._worker.weights, self._worker.gradients)]
-        self._gradient = self._gradients[0]  # Of the present task.
+        self._memory = Memory(self._worker)
         self._task: model_process.Task | None = None
         self._batch = 0  # The present mini-batch's number.
         self._awaits_step = False
@@ -202,8 +173,7 @@ class _Training:
         try:
             for task in self._worker.tasks():
                 self._task = task
-                self._gradient = self._gradients[task.gradient_buffer]
-                self._place(self._weights[task.weights_buffer].views)
+                self._begin_at(task.weights_buffer, task.gradient_buffer)
                 self._begin()
                 # The indices are the task's, and its time ends within the loop.
                 following = [(task.next_first_batch, list(indices))
@@ -247,8 +217,7 @@ class _Training:
         if self._serves_evaluator():
             self._worker.own_input = fixed_digest(fixed_digests(self._model))
             torch_evaluation.serve(
-                self._worker, self._model,
-                lambda n: self._place(self._weights[n].views), measure,
+                self._worker, self._model, self._begin_at, measure,
                 self._take_logged)
 
     def zero_grad(self, set_to_none: bool = False) -> None:
@@ -347,16 +316,27 @@ class _Training:
         cluster's again, and is as the program made it."""
         self._own_momentum.close()
         self._collect_statistics()
-        weights = self._weights[self._task.weights_buffer].views
-        for one, values in zip(self._tensors, weights):
+        for one, values in zip(self._tensors, self._memory.weights):
             if one.is_statistic:
                 one.tensor.copy_(values)
 
     def _serves_evaluator(self) -> bool:
         return self.description.role == "evaluator"
 
-    def _place(self, weights: list[torch.Tensor]) -> None:
-        """The model computes at these from now on."""
+    def _begin_at(self, weights: int, gradient: int = 0) -> None:
+        """The model computes at the weights in this buffer from now on."""
+        self._memory.begin(self._tensors[0].tensor.device, weights, gradient)
+        self._place()
+
+    def _push(self, loss: float) -> None:
+        """The gradient is whole. Raises Cancelled."""
+        self._memory.send_from(0)
+        for offset in self._memory.arrivals():
+            self._task.final_from(offset)
+        self._task.done(loss)
+
+    def _place(self) -> None:
+        """Has the model compute at the memory's weights."""
         raise NotImplementedError
 
     def _begin(self) -> None:
@@ -462,7 +442,7 @@ class Optimizer(_Training):
         self.copied_total = 0  # Gradients that were not in their place.
         self._has_arrived = [False] * len(self._tensors)
         self._complete_from = len(self._tensors)  # What follows is in place.
-        self._sent_from = self.description.parameters  # Floats.
+        self._announced_from = self.description.parameters  # Floats.
         self._is_cancelled = False  # As backward() has found; see step().
         self._hooks = self._hook_gradients() if overlap else []
 
@@ -481,19 +461,24 @@ class Optimizer(_Training):
                 one.tensor.grad = None
 
     def _zero(self) -> None:
-        for one, place in zip(self._tensors, self._gradient.views):
-            place.zero_()
+        self._memory.zero_gradient()
+        for one, place in zip(self._tensors, self._memory.gradient):
             if one.is_statistic:
                 continue
-            if not one.fits_workers_memory:
+            if not self._fits(one):
                 one.tensor.grad = None
             elif not _is_at(place, one.tensor.grad):
                 # The place itself would be moved away by model.to(...).
                 one.tensor.grad = place.detach()
 
-    def _place(self, weights: list[torch.Tensor]) -> None:
-        for one, values in zip(self._tensors, weights):
-            if one.is_statistic or not one.fits_workers_memory:
+    def _fits(self, one: ModelTensor) -> bool:
+        """Whether it can be a view of the memory, as it is now."""
+        return (one.tensor.dtype == torch.float32 and
+                one.tensor.device == self._memory.device)
+
+    def _place(self) -> None:
+        for one, values in zip(self._tensors, self._memory.weights):
+            if one.is_statistic or not self._fits(one):
                 one.tensor.data.copy_(values)  # The model writes a statistic.
             else:
                 one.tensor.data = values
@@ -506,7 +491,7 @@ class Optimizer(_Training):
         self._zero()
         self._has_arrived = [one.is_statistic for one in self._tensors]
         self._complete_from = len(self._tensors)
-        self._sent_from = self.description.parameters
+        self._announced_from = self.description.parameters
         self._is_cancelled = False
 
     def _collect_statistics(self) -> None:
@@ -520,11 +505,11 @@ class Optimizer(_Training):
         for at in range(self._complete_from):
             if not self._tensors[at].is_statistic:
                 self._collect(at)
-        self._task.done(loss)
+        self._push(loss)
 
     def _collect(self, at: int) -> None:
         """Has the tensor's part of the gradient in its place."""
-        one, place = self._tensors[at], self._gradient.views[at]
+        one, place = self._tensors[at], self._memory.gradient[at]
         value = one.tensor if one.is_statistic else one.tensor.grad
         if value is None:  # The loss does not depend on it.
             place.zero_()
@@ -580,10 +565,13 @@ class Optimizer(_Training):
         if self._is_cancelled or self._complete_from == len(self._tensors):
             return
         offset = self.description.tensors[self._complete_from].offset
-        if (self._sent_from - offset) * 4 >= _WORTH_SENDING:
-            self._sent_from = offset
+        if (self._memory.final_from - offset) * 4 >= _WORTH_SENDING:
+            self._memory.send_from(offset)
+        arrived_from = self._memory.look()
+        if arrived_from < self._announced_from:
+            self._announced_from = arrived_from
             try:
-                self._task.final_from(offset)
+                self._task.final_from(arrived_from)
             except model_process.Cancelled:
                 self._is_cancelled = True
                 # In a loop of the program's own nobody would catch it.
@@ -614,7 +602,6 @@ class LocalSteps(_Training):
         super().__init__(model, worker)
         self._inner = inner
         self._fresh_state = fresh_state
-        self._start: list[torch.Tensor] = []
         self._steps = 0  # Of the present task.
         self._loss = 0.0  # Sum over the samples of the present task.
 
@@ -623,9 +610,8 @@ class LocalSteps(_Training):
         self._inner.zero_grad(set_to_none)
 
     @torch.no_grad()
-    def _place(self, weights: list[torch.Tensor]) -> None:
-        self._start = weights
-        for one, values in zip(self._tensors, weights):
+    def _place(self) -> None:
+        for one, values in zip(self._tensors, self._memory.weights):
             one.tensor.copy_(values)
 
     def _begin(self) -> None:
@@ -636,9 +622,9 @@ class LocalSteps(_Training):
 
     def _collect_statistics(self) -> None:
         batches = len(self._task.batches)
-        for one, place in zip(self._tensors, self._gradient.views):
+        for one, place in zip(self._tensors, self._memory.gradient):
             if one.is_statistic:  # The mean over the mini-batches.
-                share = one.tensor.cpu().float() / batches
+                share = one.tensor.to(place.device).float() / batches
                 place.copy_(share if self._steps == 0 else place + share)
 
     @torch.no_grad()
@@ -650,10 +636,10 @@ class LocalSteps(_Training):
         if self._steps < len(batches):
             self._task.check()
             return
-        for one, start, place in zip(self._tensors, self._start,
-                                     self._gradient.views):
+        for one, start, place in zip(self._tensors, self._memory.weights,
+                                     self._memory.gradient):
             if not one.is_statistic:
                 # The start as the model has it, rounded to its type.
                 torch.sub(start.to(one.tensor.dtype).float(),
-                          one.tensor.cpu().float(), out=place)
-        self._task.done(self._loss / self._task.samples)
+                          one.tensor.to(place.device).float(), out=place)
+        self._push(self._loss / self._task.samples)

@@ -43,11 +43,6 @@ class ModelTensor:
     def is_statistic(self) -> bool:
         return self.kind == "STATISTIC"
 
-    @property
-    def fits_workers_memory(self) -> bool:
-        """Whether it can be a view of what the worker shares, as it is now."""
-        return self.tensor.dtype == torch.float32 and self.tensor.is_cpu
-
 
 def tensors_of(model: torch.nn.Module) -> list[ModelTensor]:
     """The model's trained parameters and the running statistics of its batch

@@ -45,7 +45,10 @@ TESTS = [
 PROGRAMS = ["bench/kernels", "bench/peers/one_worker", "cli/sluice",
             "ps_server/ps_server", "worker/evaluator", "worker/worker"]
 SOURCES = ["bench/compute.py", "bench/overlap.py", "bench/report.py",
-           "bench/peers/*.py", "configs/*.textproto"]
+           "bench/torch_loop.py", "bench/train.py", "bench/peers/*.py",
+           "configs/*.textproto", "python/sluice/*.py",
+           "tests/process/fake_worker.py", "tests/process/harness.py",
+           "tests/process/torch_memory_test.py"]
 IMAGES = pathlib.Path("/usr/share/datasets/fashion-mnist")
 # A machine that runs programs of Debian 12 has these, or newer ones that its
 # other programs need.

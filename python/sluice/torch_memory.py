@@ -1,0 +1,188 @@
+"""The worker's memory as the tensors that a PyTorch model computes with."""
+
+import contextlib
+import warnings
+from collections import deque
+from collections.abc import Iterator
+
+import torch
+
+from sluice import model_process
+
+_CPU = torch.device("cpu")
+# cudaHostRegisterReadOnly, of memory that this process may not write.
+_READ_ONLY = 8
+
+
+def _views(flat: torch.Tensor,
+           tensors: tuple[model_process.Tensor, ...]) -> list[torch.Tensor]:
+    return [flat[t.offset:t.offset + t.size].view(t.shape) for t in tensors]
+
+
+class _Shared:
+    """A flat vector that the worker shares."""
+
+    def __init__(self, memory: memoryview,
+                 tensors: tuple[model_process.Tensor, ...]):
+        self._memory = memory
+        self._tensors = tensors
+        self._make()
+        self._address = self._flat.data_ptr()
+
+    @property
+    def flat(self) -> torch.Tensor:
+        """Another one than before where one of the views was sent to another
+        process: torch moves what it sends, and all that is a view of the same
+        memory, into memory of its own."""
+        if self._flat.data_ptr() != self._address:
+            self._make()
+        return self._flat
+
+    @property
+    def views(self) -> list[torch.Tensor]:
+        """One for each tensor."""
+        _ = self.flat
+        return self._of_flat
+
+    def _make(self) -> None:
+        with warnings.catch_warnings():
+            # Weights are read-only on purpose.
+            warnings.filterwarnings("ignore", message=".*not writable")
+            self._flat = torch.frombuffer(self._memory, dtype=torch.float32)
+        self._of_flat = _views(self._flat, self._tensors)
+
+
+class _Mirror:
+    """A vector of weights and one of the gradient on another device."""
+
+    def __init__(self, device: torch.device,
+                 description: model_process.Description):
+        self.flat_weights, self.flat = [
+            torch.empty(description.parameters, device=device)
+            for _ in range(2)]
+        self.weights = _views(self.flat_weights, description.tensors)
+        self.gradient = _views(self.flat, description.tensors)
+        # A GPU copies gradients in it, beside what computes.
+        self.stream = (torch.cuda.Stream(device) if device.type == "cuda" else
+                       None)
+
+
+class Memory:
+    """Weights and gradient of the present task, as float32 tensors on one
+    device: one for each of the job's.
+
+    On the CPU they are views of what the worker shares, and nothing is copied;
+    the weights are read-only. On another device they are views of two vectors
+    there: begin() copies the weights to it, and what send_from() says is final
+    is copied back. To and from a GPU these copies are asynchronous, and what
+    the worker shares is pinned.
+
+    Not thread-safe; while backward() runs, its thread may call.
+    """
+
+    def __init__(self, worker: model_process.Worker):
+        self._description = worker.description
+        self._weights, self._gradients = [
+            [_Shared(memory, self._description.tensors) for memory in of_kind]
+            for of_kind in (worker.weights, worker.gradients)]
+        self._of_task = self._weights[0], self._gradients[0]
+        self.device: torch.device | None = None
+        self._mirror: _Mirror | None = None
+        self._is_pinned = False
+        # From which float on the gradient is final, and from which on it is in
+        # the worker's memory.
+        self.final_from = self.arrived_from = self._description.parameters
+        # Copies that may not have ended, and arrived_from after each.
+        self._copies: deque[tuple[torch.cuda.Event, int]] = deque()
+
+    @property
+    def weights(self) -> list[torch.Tensor]:
+        """Of the task. They stay as they are until the next begin()."""
+        return self._mirror.weights if self._mirror else self._of_task[0].views
+
+    @property
+    def gradient(self) -> list[torch.Tensor]:
+        """Of the task, to be written."""
+        return self._mirror.gradient if self._mirror else self._of_task[1].views
+
+    def zero_gradient(self) -> None:
+        """All of it."""
+        (self._mirror or self._of_task[1]).flat.zero_()
+
+    def begin(self, device: torch.device, weights: int, gradient: int) -> None:
+        """The next task, with these buffers of the worker's, on `device`."""
+        for _ in self.arrivals():  # Of a task that was given up.
+            pass
+        self._of_task = self._weights[weights], self._gradients[gradient]
+        self.final_from = self.arrived_from = self._description.parameters
+        if device != self.device:
+            self.device = device
+            self._mirror = None if _is_workers(device) else _Mirror(
+                device, self._description)
+        if self._mirror:
+            if device.type == "cuda":
+                self._pin()
+            self._mirror.flat_weights.copy_(self._of_task[0].flat,
+                                            non_blocking=True)
+
+    def send_from(self, offset: int) -> None:
+        """The gradient is final from this float on. What of it was not before
+        goes to the worker's memory."""
+        final = slice(offset, self.final_from)
+        self.final_from = offset
+        if self._mirror is None:
+            self.arrived_from = offset
+            return
+        to, part = self._of_task[1].flat[final], self._mirror.flat[final]
+        if self._mirror.stream is None:
+            to.copy_(part)
+            self.arrived_from = offset
+            return
+        self._mirror.stream.wait_stream(torch.cuda.current_stream(self.device))
+        with torch.cuda.stream(self._mirror.stream):
+            to.copy_(part, non_blocking=True)
+            self._copies.append(
+                (torch.cuda.current_stream().record_event(), offset))
+
+    def look(self) -> int:
+        """`arrived_from` by now."""
+        while self._copies and self._copies[0][0].query():
+            _, self.arrived_from = self._copies.popleft()
+        return self.arrived_from
+
+    def arrivals(self) -> Iterator[int]:
+        """Waits until all that was sent has arrived; `arrived_from` on the
+        way."""
+        while self._copies:
+            event, offset = self._copies.popleft()
+            event.synchronize()
+            self.arrived_from = offset
+            yield offset
+
+    def _pin(self) -> None:
+        if self._is_pinned:
+            return
+        self._is_pinned = True
+        refused = [error for error in (
+            *(_pin(one.flat, _READ_ONLY) for one in self._weights),
+            *(_pin(one.flat, 0) for one in self._gradients)) if error]
+        if refused:
+            warnings.warn(f"CUDA does not pin the worker's memory (error "
+                          f"{refused[0]}): copies to the GPU and from it take "
+                          "several times as long", stacklevel=1)
+
+
+def _is_workers(device: torch.device) -> bool:
+    """Whether its memory can be the worker's."""
+    return device == _CPU
+
+
+def _pin(tensor: torch.Tensor, flags: int) -> int:
+    """CUDA's error; 0 for none."""
+    error = int(torch.cuda.cudart().cudaHostRegister(
+        tensor.data_ptr(), tensor.numel() * tensor.element_size(), flags))
+    if error:
+        # It would be raised by whatever comes next.
+        with contextlib.suppress(RuntimeError):
+            torch.zeros(1, device="cuda")
+    return error

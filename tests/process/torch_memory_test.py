@@ -1,0 +1,235 @@
+#!/usr/bin/python3 -B
+"""Models on a device that cannot share memory with the worker: a GPU if the
+machine has one, and always the CPU in the place of one."""
+
+import unittest
+import warnings
+from unittest import mock
+
+import harness
+from fake_worker import FakeEvaluation, FakeTask, FakeWorker
+
+if "torch" in harness.SUITES:
+    import torch
+    from torch import nn
+
+    import sluice.torch
+    from sluice import torch_memory
+
+    class Net(nn.Module):
+        """Has two tables that are worth a message each, a batch norm and a tied
+        parameter."""
+
+        def __init__(self):
+            super().__init__()
+            torch.manual_seed(3)
+            self.table = nn.Embedding(64, 8192)
+            self.other = nn.Embedding(64, 8192)
+            self.norm = nn.BatchNorm1d(64)
+            self.first = nn.Linear(64, 64)
+            self.second = nn.Linear(64, 64)
+            self.second.weight = self.first.weight
+
+        def forward(self, x):
+            y = (self.table.weight[x] * self.other.weight[x]).view(-1, 64)
+            return self.second(self.first(self.norm(y)).relu()).square().mean()
+
+
+# CUDA keeps what is pinned, so no later test's memory may have its addresses.
+WORKERS = []
+
+
+def worker_of(tasks, **options):
+    """One of a Net, with two vectors of weights whose squares do not overflow."""
+    worker = FakeWorker(Net(), tasks, **options)
+    for n, weights in enumerate(worker.weights):
+        values = torch.frombuffer(weights, dtype=torch.float32)
+        values.mul_((n + 1) / values.max())
+    WORKERS.append(worker)
+    return worker
+
+
+def gradients_of(device, convert=lambda model: model, tasks=4, **options):
+    """What each task of a Net delivers, as bytes; and what it announced."""
+    made = [FakeTask(n) for n in range(tasks)]
+    worker = worker_of(made)
+    model = convert(Net().to(device))
+    opt = sluice.torch.Optimizer(model, worker=worker, **options)
+    found = []
+    for _ in opt.batches([0, 1]):
+        opt.zero_grad()
+        loss = model(torch.arange(4, device=device))
+        loss.backward()
+        opt.step(loss)
+        found.append(bytes(worker.gradients[0]))
+    return found, [task.final for task in made]
+
+
+class Elsewhere:
+    """What holds of such a device."""
+    device = "cpu"
+
+    def test_gradients_are_those_of_the_workers_memory(self):
+        with mock.patch.object(torch_memory, "_is_workers",
+                               lambda device: True):
+            expected, _ = gradients_of("cpu")
+        self.assertEqual(len(set(expected)), 2)  # There are two of weights.
+        for overlap in False, True:
+            found, _ = gradients_of(self.device, overlap=overlap)
+            self.check_same(found, expected)
+
+    def check_same(self, found, expected):
+        self.assertTrue(found == expected, "the bits differ")
+
+    def test_other_types_are_converted_there(self):
+        with mock.patch.object(torch_memory, "_is_workers",
+                               lambda device: True):
+            expected, _ = gradients_of("cpu", lambda model: model.double())
+        found, _ = gradients_of(self.device, lambda model: model.double())
+        self.check_same(found, expected)
+
+    def test_parameters_and_gradients_are_views_of_two_vectors(self):
+        worker = worker_of([FakeTask(0), FakeTask(1)])
+        model = Net().to(self.device)
+        opt = sluice.torch.Optimizer(model, worker=worker)
+        kept = []
+        for _ in opt.batches([0, 1]):
+            opt.zero_grad()
+            model(torch.arange(4, device=self.device)).backward()
+            kept.append([value.data_ptr() for p in model.parameters()
+                         for value in (p, p.grad)])
+            # These are the process's own, so nothing keeps it from writing.
+            with torch.no_grad():
+                model.first.weight.add_(1)
+            opt.step(0.0)
+        self.assertEqual(kept[0], kept[1])
+        self.assertEqual(opt.copied_total, 0)
+        begins, ends = zip(*((p.data_ptr(), p.data_ptr() + 4 * p.numel())
+                             for p in model.parameters()))
+        self.assertLess(max(ends) - min(begins),
+                        4 * worker.description.parameters + 1)
+        # The worker's are as they were.
+        self.assertEqual(worker.weights[0][-1], 1)
+
+    def test_what_has_arrived_is_announced_while_backward_runs(self):
+        _, announced = gradients_of(self.device, overlap=True)
+        _, in_step = gradients_of(self.device)
+        for final in announced:
+            self.check_announced(final)
+        self.assertEqual(in_step, [[], [], [], []])
+
+    def check_announced(self, final):
+        self.assertEqual(final, [64 * 8192, 0])
+
+    def test_after_a_task_that_was_given_up_the_next_is_whole(self):
+        expected, _ = gradients_of(self.device)
+        worker = worker_of([FakeTask(0, cancelled_at=1), FakeTask(1)])
+        model = Net().to(self.device)
+        opt = sluice.torch.Optimizer(model, overlap=True, worker=worker)
+        for _ in opt.batches([0, 1]):
+            opt.zero_grad()
+            loss = model(torch.arange(4, device=self.device))
+            loss.backward()
+            opt.step(loss)
+        self.check_same([bytes(worker.gradients[0])], expected[1:2])
+
+    def test_local_steps_push_the_start_minus_the_end(self):
+        worker = worker_of([FakeTask(1)])
+        model = Net().to(self.device)
+        opt = sluice.torch.LocalSteps(
+            model, torch.optim.SGD(model.parameters(), lr=0.5), worker=worker)
+        start = torch.frombuffer(worker.weights[1], dtype=torch.float32)
+        for _ in opt.batches([0, 1]):
+            opt.zero_grad()
+            loss = model(torch.arange(4, device=self.device))
+            loss.backward()
+            opt.step(loss)
+        pushed = torch.frombuffer(worker.gradients[0], dtype=torch.float32)
+        for one, tensor in zip(sluice.torch.tensors_of(model),
+                               worker.description.tensors):
+            if not one.is_statistic:
+                place = slice(tensor.offset, tensor.offset + tensor.size)
+                end = one.tensor.detach().cpu().flatten()
+                self.assertTrue(torch.equal(pushed[place],
+                                            start[place] - end), one.name)
+
+    def test_versions_are_measured_there(self):
+        worker = worker_of([FakeEvaluation(1), FakeEvaluation(0)],
+                            role="evaluator")
+        model = Net().to(self.device)
+        opt = sluice.torch.Optimizer(model, worker=worker)
+        found = []
+        opt.evaluate(lambda: found.append(
+            (model.table.weight[0, 1].item(),
+             str(model.table.weight.device)[:4])) or 0.0)
+        self.assertEqual(found, [(weights[1], self.device)
+                                 for weights in reversed(worker.weights)])
+
+
+@harness.suite("torch")
+class InPlaceOfAGpuTest(Elsewhere, unittest.TestCase):
+    """The CPU, taken for a device with memory of its own."""
+
+    def setUp(self):
+        patch = mock.patch.object(torch_memory, "_is_workers",
+                                  lambda device: False)
+        patch.start()
+        self.addCleanup(patch.stop)
+
+
+@harness.suite("torch")
+class OnAGpuTest(Elsewhere, unittest.TestCase):
+    device = "cuda"
+
+    def setUp(self):
+        if not torch.cuda.is_available():
+            self.skipTest("SKIPPED: no GPU")
+
+    def check_same(self, found, expected):
+        for one, other in zip(found, expected):
+            one, other = [torch.frombuffer(bytearray(bits), dtype=torch.float32)
+                          for bits in (one, other)]
+            self.assertLess((one - other).norm(), 1e-4 * other.norm())
+
+    def check_announced(self, final):
+        # When a copy ends is the GPU's affair.
+        self.assertEqual(final, sorted(final, reverse=True))
+        self.assertEqual(final[-1:], [0])
+
+    def test_the_workers_memory_is_pinned(self):
+        worker = worker_of([FakeTask(0)])
+        model = Net().cuda()
+        opt = sluice.torch.Optimizer(model, worker=worker)
+        for _ in opt.batches([0, 1]):
+            model(torch.arange(4, device="cuda")).backward()
+            opt.step(0.0)
+        for memory in *worker.weights, *worker.gradients:
+            self.assertTrue(torch.frombuffer(
+                memory, dtype=torch.float32).is_pinned())
+        # Whoever refuses to pin it again says so, and is not in the way.
+        again = sluice.torch.Optimizer(Net().cuda(), worker=worker)
+        worker._tasks = [FakeTask(1)]
+        with self.assertWarnsRegex(UserWarning, "CUDA does not pin"):
+            for _ in again.batches([0, 1]):
+                again.step(torch.ones(1, device="cuda").exp().log())
+
+    def test_a_model_may_move_between_two_mini_batches(self):
+        tasks = [FakeTask(0) for _ in range(4)]
+        worker = worker_of(tasks)
+        model = Net()
+        opt = sluice.torch.Optimizer(model, worker=worker)
+        found = []
+        for _, to in zip(opt.batches([0, 1]), ["cuda", "cpu", "cuda", "cuda"]):
+            opt.zero_grad()
+            device = model.first.weight.device
+            loss = model(torch.arange(4, device=device))
+            loss.backward()
+            opt.step(loss)
+            found.append(bytes(worker.gradients[0]))
+            model.to(to)
+        self.check_same(found, found[:1] * 4)
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("always")
+    harness.main()
