@@ -82,11 +82,12 @@ class GpuBundleTest(unittest.TestCase):
         self.assertEqual(set((folder / "seen").read_text().split()), {"<>"})
 
     def test_the_benchmarks_of_the_bundle_find_all_they_need(self):
-        ran = run_bundle(self.folder, "--only", "overlap", "kernels",
+        ran = run_bundle(self.folder, "--only", "overlap", "torch", "kernels",
                          "compute", "--device=CPU", "--tiny",
                          f"--results={harness.scratch()}/measured")
         self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
         self.assertRegex(ran.stdout, r"\nSYNC, cifar10_resnet20 +\d")
+        self.assertRegex(ran.stdout, r"\ntorch(_memory_test +OK| +SKIPPED: )")
         self.assertRegex(ran.stdout, r"\nbatch_norm 64x64x64 backward +\d")
         self.assertRegex(ran.stdout, r"\ntransformer, 8, AVX2 +\d")
 

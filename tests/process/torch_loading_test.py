@@ -202,6 +202,8 @@ class LoadingTest(unittest.TestCase):
         class Iterable(torch.utils.data.IterableDataset):
             def __len__(self):
                 return 2
+            def __iter__(self):
+                return iter(range(2))
         for dataset, said in [
                 ([1], "the dataset has 1 samples, the job's "
                  "data.external.train_samples is 2"),

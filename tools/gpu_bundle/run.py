@@ -6,7 +6,7 @@
                               sanitizer, and PyTorch eager only, with
                               mini-batches of 64
     ./run.py --only tests     one part, or several
-    ./run.py --only train overlap kernels compute --device CPU
+    ./run.py --only train overlap torch kernels compute --device CPU
                             what needs no GPU
 
 What each part printed stays in --results. Where the machine lacks a GPU or one
@@ -27,7 +27,7 @@ import sys
 import tarfile
 
 BUNDLE = pathlib.Path(__file__).absolute().parent
-PARTS = ["tests", "sanitizer", "train", "overlap", "kernels", "compute"]
+PARTS = ["tests", "sanitizer", "train", "overlap", "torch", "kernels", "compute"]
 # The cases that do not run in emulation.
 ON_THE_GPU = "--gtest_filter=*Gpu*"
 TIMEOUT_S = 600  # For one program.
@@ -231,6 +231,29 @@ class Runner:
         # Mini-batches of the size that is usual for a GPU.
         size = ["--batch=64", "--updates=40"] if self.args.device == "CUDA" else []
         self.script("overlap", size)
+
+    def torch(self):
+        """PyTorch models as model processes."""
+        python = shutil.which("python3") or sys.executable
+        name = "torch_memory_test"
+        if self.run("torch", [python, "-c", "import torch"]) != 0:
+            self.say("torch", f"SKIPPED: {self.log_of('torch').splitlines()[-1]}")
+            return
+        scratch = self.args.results / "scratch"
+        scratch.mkdir(exist_ok=True)
+        os.environ.update(TEST_SRCDIR=str(self.tree.parent),
+                          TEST_WORKSPACE=self.tree.name, SLUICE_WITH="torch",
+                          TEST_TMPDIR=str(scratch))
+        code = self.run(name, [python, "-B", self.tree / f"tests/process/{name}.py"],
+                        libraries="SLUICE_LIBRARY_PATH")
+        summary = self.log_of(name).splitlines()[-1:]
+        if code == 0:
+            self.say(name, *summary)
+        else:
+            self.fail(name, f"{summary}, ended with {code}; see {name}.log")
+        size = ["--batch-size=64", "--shards=8", "--overlap", "--precision=BF16",
+                "--instruction-set=AVX512"]
+        self.script("torch_loop", size * (self.args.device == "CUDA"))
 
     def compute(self):
         quick = ["--eager", "--rounds=3", "--batches", "64"]

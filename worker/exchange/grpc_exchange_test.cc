@@ -365,36 +365,23 @@ TEST_F(ChunkedExchangeTest, ChunksTravelBeforeTheGradientIsComplete) {
 
 TEST_F(ChunkedExchangeTest, OnOneLoopAnExchangePullsAndEndsWhileAnotherPushes) {
   GrpcExchange::Options options = Options();
-  options.loop = std::make_shared<CompletionLoop>();
   const std::vector<std::string> at = {shard0_.address(), shard1_.address()};
-  GrpcExchange pushes(&layout_, at, options);
-  pushes.BeginPush(key_, kGrant, gradient_);
-  pushes.PushFrom(kRange + 192);
-  shard1_.AwaitChunks(1);
-  {
-    GrpcExchange pulls(&layout_, at, options);
-    ASSERT_TRUE(pulls.Pull(Spec(), absl::MakeSpan(weights_), token_).ok());
-  }
-  EXPECT_EQ(weights_, Ramp(0, kFloats));
-  pushes.PushFrom(0);
-  ASSERT_TRUE(pushes.FinishPush(token_).ok());
-  EXPECT_EQ(shard0_.staged()[0].values, Slice(0));
-}
-
-TEST_F(ChunkedExchangeTest, WithAQueueForEachShardSlicesComeAndGoAtOnce) {
-  GrpcExchange::Options options = Options();
-  options.loop = std::make_shared<CompletionLoop>(
-      CompletionLoop::ServedBy::kThread, /*queues=*/2);
-  GrpcExchange exchange(&layout_, {shard0_.address(), shard1_.address()},
-                        options);
-  for (int i = 0; i < 20; ++i) {
+  for (const int queues : {1, 2}) {  // With 2 both slices come at once.
+    options.loop = std::make_shared<CompletionLoop>(
+        CompletionLoop::ServedBy::kThread, queues);
     absl::c_fill(weights_, 0);
-    ASSERT_TRUE(exchange.Pull(Spec(), absl::MakeSpan(weights_), token_).ok());
+    GrpcExchange pushes(&layout_, at, options);
+    const int64_t chunks = shard1_.chunks();
+    pushes.BeginPush(key_, kGrant, gradient_);
+    pushes.PushFrom(kRange + 192);
+    shard1_.AwaitChunks(chunks + 1);
+    {
+      GrpcExchange pulls(&layout_, at, options);
+      ASSERT_TRUE(pulls.Pull(Spec(), absl::MakeSpan(weights_), token_).ok());
+    }
     EXPECT_EQ(weights_, Ramp(0, kFloats));
-    exchange.BeginPush(key_, kGrant, gradient_);
-    exchange.PushFrom(kRange + 192);
-    exchange.PushFrom(0);
-    ASSERT_TRUE(exchange.FinishPush(token_).ok());
+    pushes.PushFrom(0);
+    ASSERT_TRUE(pushes.FinishPush(token_).ok());
     EXPECT_EQ(shard0_.staged().back().values, Slice(0));
     EXPECT_EQ(shard1_.staged().back().values, Slice(1));
   }
