@@ -22,6 +22,9 @@ const char* __tsan_default_suppressions() {
       "called_from_lib:libprotobuf.so\n"
       "called_from_lib:libssl.so\n"
       "called_from_lib:libupb.so\n"
+      // The last to have an error frees its words, by a count within the
+      // library.
+      "race:Status::Unref\n"
       // gRPC lets go of a slice in whichever thread was the last to use it, by
       // a reference count that is not seen.
       "race:grpc_core::NewSliceRefcount::Destroy\n"

@@ -81,6 +81,15 @@ def _is_at(place: torch.Tensor, tensor: torch.Tensor | None) -> bool:
             tensor.data_ptr() == place.data_ptr())
 
 
+def _copy(values: list[torch.Tensor], to: list[torch.Tensor]) -> None:
+    """Each to its own; in one call where PyTorch has one (from 2.1 on)."""
+    if hasattr(torch, "_foreach_copy_") and to:
+        torch._foreach_copy_(to, values)  # pylint: disable=protected-access
+        return
+    for tensor, value in zip(to, values):
+        tensor.copy_(value)
+
+
 class _Training:
     """What Optimizer and LocalSteps have in common: a loop over the mini-batches
     of the worker's tasks.
@@ -103,6 +112,13 @@ class _Training:
         # While a mini-batch is computed, what gives each its own back.
         self._own_momentum = contextlib.ExitStack()
         self._memory = Memory(self._worker)
+        # Which of the tensors are statistics. Modules may replace these.
+        self._statistics = [at for at, one in enumerate(self._tensors)
+                            if one.is_statistic]
+        # The others are the same objects as long as the model trains.
+        self._parameters = [(at, one.tensor)
+                            for at, one in enumerate(self._tensors)
+                            if not one.is_statistic]
         self._task: model_process.Task | None = None
         self._batch = 0  # The present mini-batch's number.
         self._awaits_step = False
@@ -316,9 +332,12 @@ class _Training:
         cluster's again, and is as the program made it."""
         self._own_momentum.close()
         self._collect_statistics()
-        for one, values in zip(self._tensors, self._memory.weights):
-            if one.is_statistic:
-                one.tensor.copy_(values)
+        weights = self._memory.weights
+        _copy([weights[at] for at in self._statistics],
+              self._present_statistics(self._statistics))
+
+    def _present_statistics(self, places: list[int]) -> list[torch.Tensor]:
+        return [self._tensors[at].tensor for at in places]
 
     def _serves_evaluator(self) -> bool:
         return self.description.role == "evaluator"
@@ -440,8 +459,13 @@ class Optimizer(_Training):
         _check_max_norm(model)
         super().__init__(model, worker)
         self.copied_total = 0  # Gradients that were not in their place.
+        # Floats before each tensor and, last, before the end.
+        self._offsets = [tensor.offset for tensor in self.description.tensors]
+        self._offsets.append(self.description.parameters)
+        # Of tensors: those that have their gradient, the first of those that
+        # follow without a gap up to the end, and of those that are in place.
         self._has_arrived = [False] * len(self._tensors)
-        self._complete_from = len(self._tensors)  # What follows is in place.
+        self._arrived_from = self._complete_from = len(self._tensors)
         self._announced_from = self.description.parameters  # Floats.
         self._is_cancelled = False  # As backward() has found; see step().
         self._hooks = self._hook_gradients() if overlap else []
@@ -456,32 +480,36 @@ class Optimizer(_Training):
         if not set_to_none:
             self._zero()
             return
-        for one in self._tensors:
-            if not one.is_statistic:
-                one.tensor.grad = None
+        for _, parameter in self._parameters:
+            parameter.grad = None
 
     def _zero(self) -> None:
         self._memory.zero_gradient()
-        for one, place in zip(self._tensors, self._memory.gradient):
-            if one.is_statistic:
-                continue
-            if not self._fits(one):
-                one.tensor.grad = None
-            elif not _is_at(place, one.tensor.grad):
+        places = self._memory.gradient
+        for at, parameter in self._parameters:
+            if not self._fits(parameter):
+                parameter.grad = None
+            elif not _is_at(places[at], parameter.grad):
                 # The place itself would be moved away by model.to(...).
-                one.tensor.grad = place.detach()
+                parameter.grad = places[at].detach()
 
-    def _fits(self, one: ModelTensor) -> bool:
+    def _fits(self, parameter: torch.nn.Parameter) -> bool:
         """Whether it can be a view of the memory, as it is now."""
-        return (one.tensor.dtype == torch.float32 and
-                one.tensor.device == self._memory.device)
+        return (parameter.dtype == torch.float32 and
+                parameter.device == self._memory.device)
 
     def _place(self) -> None:
-        for one, values in zip(self._tensors, self._memory.weights):
-            if one.is_statistic or not self._fits(one):
-                one.tensor.data.copy_(values)  # The model writes a statistic.
+        weights = self._memory.weights
+        # The model writes into these.
+        copied, to = list(self._statistics), self._present_statistics(
+            self._statistics)
+        for at, parameter in self._parameters:
+            if self._fits(parameter):
+                parameter.data = weights[at]
             else:
-                one.tensor.data = values
+                copied.append(at)
+                to.append(parameter.data)
+        _copy([weights[at] for at in copied], to)
 
     def _begin(self) -> None:
         batches = len(self._task.batches)
@@ -490,34 +518,42 @@ class Optimizer(_Training):
                               "the job's sync.local_steps is for LocalSteps")
         self._zero()
         self._has_arrived = [one.is_statistic for one in self._tensors]
-        self._complete_from = len(self._tensors)
+        self._arrived_from = self._complete_from = len(self._tensors)
         self._announced_from = self.description.parameters
         self._is_cancelled = False
 
     def _collect_statistics(self) -> None:
-        for at in range(self._complete_from):
-            if self._tensors[at].is_statistic:
-                self._collect(at)
+        self._have_statistics_from(0)
 
     def _step(self, loss: float) -> None:
         if self._is_cancelled:
             raise model_process.Cancelled
-        for at in range(self._complete_from):
-            if not self._tensors[at].is_statistic:
-                self._collect(at)
+        self._have_gradients_from(0)
         self._push(loss)
 
-    def _collect(self, at: int) -> None:
-        """Has the tensor's part of the gradient in its place."""
+    def _have_statistics_from(self, first: int) -> None:
+        """Those from this tensor on are in their places."""
+        places = self._memory.gradient
+        missing = [at for at in self._statistics
+                   if first <= at < self._complete_from]
+        _copy(self._present_statistics(missing), [places[at] for at in missing])
+
+    def _have_gradients_from(self, first: int) -> None:
+        """The same of the parameters' gradients."""
+        for at, parameter in self._parameters:
+            if first <= at < self._complete_from:
+                self._collect(at, parameter.grad)
+
+    def _collect(self, at: int, value: torch.Tensor | None) -> None:
+        """Has a parameter's gradient, which is this, in its place."""
         one, place = self._tensors[at], self._memory.gradient[at]
-        value = one.tensor if one.is_statistic else one.tensor.grad
         if value is None:  # The loss does not depend on it.
             place.zero_()
             self._warn_once(
                 one.name, f"{one.name} has no gradient in mini-batch "
                 f"{self._batch}, which counts as one of zeros: momentum and "
                 "weight decay go on, where torch leaves the parameter as it is "
-                "(said once for each parameter)", callers=3)
+                "(said once for each parameter)", callers=4)
             return
         if _is_at(place, value):
             return
@@ -529,23 +565,21 @@ class Optimizer(_Training):
         with torch.no_grad():  # create_graph=True makes one with a graph.
             place.copy_(value if value.layout == torch.strided else
                         value.to_dense())
-        self.copied_total += not one.is_statistic
+        self.copied_total += 1
 
     def _hook_gradients(self) -> list[Any]:
         """Has _on_gradient called as soon as a tensor has its gradient. What is
         returned is to be kept."""
         kept = []
-        for at, one in enumerate(self._tensors):
-            if one.is_statistic:
-                continue
+        for at, parameter in self._parameters:
             def arrived(*_: Any, at: int = at) -> None:
                 self._on_gradient(at)
-            if hasattr(one.tensor, "register_post_accumulate_grad_hook"):
-                one.tensor.register_post_accumulate_grad_hook(arrived)
+            if hasattr(parameter, "register_post_accumulate_grad_hook"):
+                parameter.register_post_accumulate_grad_hook(arrived)
                 continue
             # Before PyTorch 2.1: the graph's node that adds to the gradient,
             # which lives as long as somebody has it.
-            node = one.tensor.expand_as(one.tensor).grad_fn.next_functions[0][0]
+            node = parameter.expand_as(parameter).grad_fn.next_functions[0][0]
             node.register_hook(arrived)
             kept.append(node)
         return kept
@@ -558,14 +592,17 @@ class Optimizer(_Training):
                 f"{self._tensors[at].name} got its gradient twice in a "
                 "mini-batch; with overlap=True one backward() was expected")
         self._has_arrived[at] = True
-        while self._complete_from > 0 and self._has_arrived[
-                self._complete_from - 1]:
-            self._complete_from -= 1
-            self._collect(self._complete_from)
-        if self._is_cancelled or self._complete_from == len(self._tensors):
+        first = self._arrived_from
+        while first > 0 and self._has_arrived[first - 1]:
+            first -= 1
+        self._arrived_from = first
+        if self._is_cancelled:
             return
-        offset = self.description.tensors[self._complete_from].offset
+        offset = self._offsets[first]
         if (self._memory.final_from - offset) * 4 >= _WORTH_SENDING:
+            self._have_statistics_from(first)
+            self._have_gradients_from(first)
+            self._complete_from = first
             self._memory.send_from(offset)
         arrived_from = self._memory.look()
         if arrived_from < self._announced_from:
