@@ -82,12 +82,13 @@ void CallDriver::AwaitNews(const Enough& enough, absl::Time deadline,
                            const CancelToken& cancel) {
   absl::MutexLock lock(&mu_);
   const absl::Time due = calls_.next_due();
+  const absl::Time stall = calls_.next_stall();
   const auto news = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     return cancel.cancelled() || enough(calls_) || !calls_.failure().ok() ||
-           calls_.next_due() != due;
+           calls_.next_due() != due || calls_.next_stall() < stall;
   };
   loop_.Await(&mu_, absl::Condition(&news),
-              std::min({deadline, due, calls_.next_stall()}) - clock_->Now());
+              std::min({deadline, due, stall}) - clock_->Now());
 }
 
 bool CallDriver::sound() const {

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "common/rpc/completion_tag.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "worker/testing/fakes.h"
@@ -68,6 +69,33 @@ TEST_F(CallDriverTest, ANewRoundOfCallsForgetsWhatTravelledBefore) {
   driver_.Begin();
   EXPECT_THAT(Travels(), IsEmpty());
   EXPECT_THAT(driver_.progress(), ElementsAre(0, 0));
+}
+
+// A prefetch opens its calls where the loop is served, perhaps after its pull
+// has begun to wait for them.
+TEST(CallDriver, OneThatIsAskedWhileItIsWaitedForMayStallToo) {
+  FakeClock clock;
+  CompletionLoop loop(CompletionLoop::ServedBy::kWaiter);
+  CallDriver driver(
+      {"shard 0 at a:1"},
+      {.stall = absl::ZeroDuration(), .partition = absl::Seconds(600)}, &clock,
+      &loop);
+  driver.Begin();
+  CancelToken cancel;
+  int cancelled = -1;
+  const CallDriver::Hands hands = {.repeat = [](int shard) {},
+                                   .cancel =
+                                       [&](int shard) {
+                                         cancelled = shard;
+                                         cancel.Cancel();
+                                       }};
+  // What is on the loop ends within Drive, in this order.
+  RunOn(loop.queue(0), [&] { driver.OnAsked(0); });
+  RunOn(loop.queue(0), [&] { cancel.Cancel(); });
+  EXPECT_TRUE(
+      absl::IsAborted(driver.Drive(absl::InfiniteFuture(), cancel, hands)));
+  EXPECT_EQ(cancelled, 0);
+  driver.OnCallEnded(0, absl::OkStatus());
 }
 
 }  // namespace
