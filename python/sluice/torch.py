@@ -27,6 +27,7 @@ memory of their own.
 import contextlib
 import math
 import re
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -81,6 +82,7 @@ def _is_at(place: torch.Tensor, tensor: torch.Tensor | None) -> bool:
             tensor.data_ptr() == place.data_ptr())
 
 
+@torch.no_grad()
 def _copy(values: list[torch.Tensor], to: list[torch.Tensor]) -> None:
     """Each to its own; in one call where PyTorch has one (from 2.1 on)."""
     if hasattr(torch, "_foreach_copy_") and to:
@@ -233,7 +235,7 @@ class _Training:
         if self._serves_evaluator():
             self._worker.own_input = fixed_digest(fixed_digests(self._model))
             torch_evaluation.serve(
-                self._worker, self._model, self._begin_at, measure,
+                self._worker, self._model, self._begin_version, measure,
                 self._take_logged)
 
     def zero_grad(self, set_to_none: bool = False) -> None:
@@ -327,6 +329,7 @@ class _Training:
             hook = module.register_forward_hook(_weigh_next_call)
             self._own_momentum.callback(hook.remove)
 
+    @torch.no_grad()
     def _take_statistics(self) -> None:
         """Moves those of the mini-batch into the gradient: the model has the
         cluster's again, and is as the program made it."""
@@ -346,6 +349,10 @@ class _Training:
         """The model computes at the weights in this buffer from now on."""
         self._memory.begin(self._tensors[0].tensor.device, weights, gradient)
         self._place()
+
+    def _begin_version(self, weights: int) -> None:
+        self._check_trained()
+        self._begin_at(weights)
 
     def _push(self, loss: float) -> None:
         """The gradient is whole. Raises Cancelled."""
@@ -459,6 +466,9 @@ class Optimizer(_Training):
         _check_max_norm(model)
         super().__init__(model, worker)
         self.copied_total = 0  # Gradients that were not in their place.
+        # On a GPU cuDNN wants each one's in one piece and an order of its own.
+        self._of_rnns = {at for at, one in enumerate(self._tensors)
+                         if isinstance(one.module, torch.nn.RNNBase)}
         # Floats before each tensor and, last, before the end.
         self._offsets = [tensor.offset for tensor in self.description.tensors]
         self._offsets.append(self.description.parameters)
@@ -468,6 +478,7 @@ class Optimizer(_Training):
         self._arrived_from = self._complete_from = len(self._tensors)
         self._announced_from = self.description.parameters  # Floats.
         self._is_cancelled = False  # As backward() has found; see step().
+        self._arriving = threading.Lock()  # Held for each gradient.
         self._hooks = self._hook_gradients() if overlap else []
 
     def zero_grad(self, set_to_none: bool = False) -> None:
@@ -487,16 +498,17 @@ class Optimizer(_Training):
         self._memory.zero_gradient()
         places = self._memory.gradient
         for at, parameter in self._parameters:
-            if not self._fits(parameter):
+            if not self._fits(at, parameter):
                 parameter.grad = None
             elif not _is_at(places[at], parameter.grad):
                 # The place itself would be moved away by model.to(...).
                 parameter.grad = places[at].detach()
 
-    def _fits(self, parameter: torch.nn.Parameter) -> bool:
+    def _fits(self, at: int, parameter: torch.nn.Parameter) -> bool:
         """Whether it can be a view of the memory, as it is now."""
         return (parameter.dtype == torch.float32 and
-                parameter.device == self._memory.device)
+                parameter.device == self._memory.device and
+                (self._memory.is_the_workers or at not in self._of_rnns))
 
     def _place(self) -> None:
         weights = self._memory.weights
@@ -504,7 +516,7 @@ class Optimizer(_Training):
         copied, to = list(self._statistics), self._present_statistics(
             self._statistics)
         for at, parameter in self._parameters:
-            if self._fits(parameter):
+            if self._fits(at, parameter):
                 parameter.data = weights[at]
             else:
                 copied.append(at)
@@ -533,10 +545,16 @@ class Optimizer(_Training):
 
     def _have_statistics_from(self, first: int) -> None:
         """Those from this tensor on are in their places."""
-        places = self._memory.gradient
         missing = [at for at in self._statistics
                    if first <= at < self._complete_from]
-        _copy(self._present_statistics(missing), [places[at] for at in missing])
+        places = [self._memory.gradient[at] for at in missing]
+        values = self._present_statistics(missing)
+        for at, value, place in zip(missing, values, places):
+            if value.shape != place.shape:
+                raise MisuseError(
+                    f"{self._tensors[at].name} is {tuple(value.shape)} after a "
+                    f"mini-batch, expected {tuple(place.shape)} as before it")
+        _copy(values, places)
 
     def _have_gradients_from(self, first: int) -> None:
         """The same of the parameters' gradients."""
@@ -587,6 +605,11 @@ class Optimizer(_Training):
     def _on_gradient(self, at: int) -> None:
         if not self._awaits_step:  # backward() of something else.
             return
+        # It has a thread for each device.
+        with self._arriving:
+            self._take_gradient(at)
+
+    def _take_gradient(self, at: int) -> None:
         if self._has_arrived[at]:
             raise MisuseError(
                 f"{self._tensors[at].name} got its gradient twice in a "

@@ -1,6 +1,7 @@
 """The worker's memory as the tensors that a PyTorch model computes with."""
 
 import contextlib
+import functools
 import warnings
 from collections import deque
 from collections.abc import Iterator
@@ -26,6 +27,7 @@ class _Shared:
                  tensors: tuple[model_process.Tensor, ...]):
         self._memory = memory
         self._tensors = tensors
+        self._is_pinned = False
         self._make()
         self._address = self._flat.data_ptr()
 
@@ -44,6 +46,22 @@ class _Shared:
         _ = self.flat
         return self._of_flat
 
+    def pin(self, flags: int) -> None:
+        """For copies to the present GPU and from it. Once is enough."""
+        if self._is_pinned:
+            return
+        self._is_pinned = True
+        flat = self.flat
+        error = int(torch.cuda.cudart().cudaHostRegister(
+            flat.data_ptr(), flat.numel() * flat.element_size(), flags))
+        if error:
+            # It would be raised by whatever comes next.
+            with contextlib.suppress(RuntimeError):
+                torch.zeros(1, device="cuda")
+            warnings.warn("CUDA does not pin the worker's memory (error "
+                          f"{error}): copies to the GPU and from it take "
+                          "several times as long", stacklevel=2)
+
     def _make(self) -> None:
         with warnings.catch_warnings():
             # Weights are read-only on purpose.
@@ -53,18 +71,29 @@ class _Shared:
 
 
 class _Mirror:
-    """A vector of weights and one of the gradient on another device."""
+    """A vector of weights and, once it is asked for, one of the gradient on
+    another device."""
 
     def __init__(self, device: torch.device,
                  description: model_process.Description):
-        self.flat_weights, self.flat = [
-            torch.empty(description.parameters, device=device)
-            for _ in range(2)]
+        self._device = device
+        self._description = description
+        self.flat_weights = self._empty()
         self.weights = _views(self.flat_weights, description.tensors)
-        self.gradient = _views(self.flat, description.tensors)
         # A GPU copies gradients in it, beside what computes.
         self.stream = (torch.cuda.Stream(device) if device.type == "cuda" else
                        None)
+
+    @functools.cached_property
+    def flat(self) -> torch.Tensor:
+        return self._empty()
+
+    @functools.cached_property
+    def gradient(self) -> list[torch.Tensor]:
+        return _views(self.flat, self._description.tensors)
+
+    def _empty(self) -> torch.Tensor:
+        return torch.empty(self._description.parameters, device=self._device)
 
 
 class Memory:
@@ -77,7 +106,7 @@ class Memory:
     is copied back. To and from a GPU these copies are asynchronous, and what
     the worker shares is pinned.
 
-    Not thread-safe; while backward() runs, its thread may call.
+    Not thread-safe, but not bound to a thread: backward() has others.
     """
 
     def __init__(self, worker: model_process.Worker):
@@ -88,7 +117,6 @@ class Memory:
         self._of_task = self._weights[0], self._gradients[0]
         self.device: torch.device | None = None
         self._mirror: _Mirror | None = None
-        self._is_pinned = False
         # From which float on the gradient is final, and from which on it is in
         # the worker's memory.
         self.final_from = self.arrived_from = self._description.parameters
@@ -104,6 +132,11 @@ class Memory:
     def gradient(self) -> list[torch.Tensor]:
         """Of the task, to be written."""
         return self._mirror.gradient if self._mirror else self._of_task[1].views
+
+    @property
+    def is_the_workers(self) -> bool:
+        """What is computed with is the worker's own memory."""
+        return self._mirror is None
 
     def zero_gradient(self) -> None:
         """All of it."""
@@ -121,7 +154,8 @@ class Memory:
                 device, self._description)
         if self._mirror:
             if device.type == "cuda":
-                self._pin()
+                with torch.cuda.device(device):
+                    self._of_task[0].pin(_READ_ONLY)
             self._mirror.flat_weights.copy_(self._of_task[0].flat,
                                             non_blocking=True)
 
@@ -140,6 +174,7 @@ class Memory:
             return
         self._mirror.stream.wait_stream(torch.cuda.current_stream(self.device))
         with torch.cuda.stream(self._mirror.stream):
+            self._of_task[1].pin(0)
             to.copy_(part, non_blocking=True)
             self._copies.append(
                 (torch.cuda.current_stream().record_event(), offset))
@@ -159,30 +194,7 @@ class Memory:
             self.arrived_from = offset
             yield offset
 
-    def _pin(self) -> None:
-        if self._is_pinned:
-            return
-        self._is_pinned = True
-        refused = [error for error in (
-            *(_pin(one.flat, _READ_ONLY) for one in self._weights),
-            *(_pin(one.flat, 0) for one in self._gradients)) if error]
-        if refused:
-            warnings.warn(f"CUDA does not pin the worker's memory (error "
-                          f"{refused[0]}): copies to the GPU and from it take "
-                          "several times as long", stacklevel=1)
-
 
 def _is_workers(device: torch.device) -> bool:
     """Whether its memory can be the worker's."""
     return device == _CPU
-
-
-def _pin(tensor: torch.Tensor, flags: int) -> int:
-    """CUDA's error; 0 for none."""
-    error = int(torch.cuda.cudart().cudaHostRegister(
-        tensor.data_ptr(), tensor.numel() * tensor.element_size(), flags))
-    if error:
-        # It would be raised by whatever comes next.
-        with contextlib.suppress(RuntimeError):
-            torch.zeros(1, device="cuda")
-    return error

@@ -10,8 +10,8 @@ import warnings
 from multiprocessing.reduction import ForkingPickler
 
 import harness
-from fake_worker import (SAMPLES, FakeTask, FakeWorker, loss_of,
-                         model_and_optimizer)
+from fake_worker import (SAMPLES, FakeEvaluation, FakeTask, FakeWorker, loss_of,
+                         model_and_evaluator, model_and_optimizer)
 
 if "torch" in harness.SUITES:
     import torch
@@ -98,6 +98,19 @@ class TrainedTest(unittest.TestCase):
                                 change(model)
                             loss.backward()
                             opt.step(loss)
+
+    def test_what_is_measured_stays_in_the_model(self):
+        evaluations = [FakeEvaluation(0), FakeEvaluation(1)]
+        model, opt = model_and_evaluator(*evaluations)
+
+        def measure():
+            model.bias = nn.Parameter(model.bias.detach().clone())
+            return model.bias.item()
+
+        with self.assertRaisesRegex(sluice.torch.MisuseError,
+                                    "^bias is no parameter of the model any"):
+            opt.evaluate(measure)
+        self.assertEqual([e.measured for e in evaluations], [(1 / 8,), None])
 
 
 @harness.suite("torch")
@@ -265,6 +278,38 @@ class StatisticsTest(unittest.TestCase):
                                             opt._task.weights_buffer)
                 # What is in train mode without being a mini-batch is no matter.
                 loss_of(model, batch)
+
+    def test_one_that_is_computed_has_no_graph(self):
+        class Computed(nn.modules.batchnorm._NormBase):
+            def forward(self, x):
+                self.running_mean = (self.running_mean.detach() * 0.5 +
+                                     x.mean(0) / 2)
+                return x - x.mean(0)
+        for kind in "Optimizer", "LocalSteps":
+            model = nn.Sequential(nn.Linear(1, 1), Computed(1))
+            opt = optimizer(kind, model, *[FakeTask(n) for n in range(3)])
+            for batch in opt.batches(SAMPLES):
+                opt.zero_grad()
+                loss = loss_of(model, batch)
+                loss.backward()
+                opt.step(loss)
+            self.assertFalse(any(one.requires_grad
+                                 for one in opt._memory.gradient))
+
+    def test_one_of_another_shape_is_refused_by_name(self):
+        class Scalar(nn.BatchNorm1d):
+            def forward(self, x):
+                y = super().forward(x)
+                self.running_var = self.running_var.mean()
+                return y
+        model = nn.Sequential(nn.Linear(1, 4), Scalar(4))
+        opt = optimizer("Optimizer", model, FakeTask(0))
+        with self.assertRaisesRegex(
+                sluice.torch.MisuseError, r"^1\.running_var is \(\) after a "
+                r"mini-batch, expected \(4,\) as before it"):
+            for x, _ in opt.batches(SAMPLES):
+                model(x.float().view(-1, 1)).sum().backward()
+                opt.step(0.0)
 
     def test_a_copy_made_in_a_mini_batch_may_have_its_statistics_anew(self):
         model = nn.Sequential(nn.BatchNorm1d(1))

@@ -164,6 +164,34 @@ class Elsewhere:
              str(model.table.weight.device)[:4])) or 0.0)
         self.assertEqual(found, [(weights[1], self.device)
                                  for weights in reversed(worker.weights)])
+        # What an evaluator does not need takes no memory there.
+        self.assertNotIn("flat", vars(opt._memory._mirror))
+
+    def test_an_rnn_keeps_its_parameters_in_one_piece(self):
+        def gradients(device):
+            torch.manual_seed(1)
+            model = nn.LSTM(3, 4).to(device)
+            worker = FakeWorker(model, [FakeTask(0), FakeTask(1)])
+            WORKERS.append(worker)
+            opt = sluice.torch.Optimizer(model, worker=worker)
+            own = [p.data_ptr() for p in model.parameters()]
+            found = []
+            for _ in opt.batches([0, 1]):
+                opt.zero_grad()
+                y, _ = model(torch.ones(2, 1, 3, device=device))
+                y.sum().backward()
+                kept = own == [p.data_ptr() for p in model.parameters()]
+                opt.step(0.0)
+                found.append(bytes(worker.gradients[0]))
+            return kept, found
+
+        with mock.patch.object(torch_memory, "_is_workers",
+                               lambda device: True):
+            kept, expected = gradients("cpu")
+            self.assertFalse(kept)
+        kept, found = gradients(self.device)
+        self.assertTrue(kept)
+        self.check_same(found, expected)
 
 
 @harness.suite("torch")
@@ -184,6 +212,9 @@ class OnAGpuTest(Elsewhere, unittest.TestCase):
     def setUp(self):
         if not torch.cuda.is_available():
             self.skipTest("SKIPPED: no GPU")
+        patch = mock.patch.object(torch.backends.cudnn, "allow_tf32", False)
+        patch.start()
+        self.addCleanup(patch.stop)
 
     def check_same(self, found, expected):
         for one, other in zip(found, expected):

@@ -2,6 +2,7 @@
 """sluice.torch's Optimizer and LocalSteps, with a worker that only hands out
 tasks, or an evaluator that only asks for evaluations."""
 
+import threading
 import unittest
 import warnings
 
@@ -521,6 +522,29 @@ class OverlapTest(unittest.TestCase):
             for batch in opt.batches(SAMPLES):
                 loss_of(model, batch).backward()
                 loss_of(model, batch).backward()
+
+    def test_gradients_may_arrive_on_several_threads(self):
+        task = FakeTask(0)
+        model, opt, _ = model_and_optimizer(task, model=two_wide(),
+                                            overlap=True)
+        have, threads = opt._have_gradients_from, []
+
+        def meet_another(first):
+            """A thread that brings the next gradient, and would overtake."""
+            if not threads:
+                threads.append(threading.Thread(target=opt._on_gradient,
+                                                args=[0]))
+                threads[0].start()
+                threads[0].join(timeout=0.3)
+            have(first)
+
+        opt._have_gradients_from = meet_another
+        for _ in opt.batches(SAMPLES):
+            for at in 2, 3, 1:  # The other one's is 0.
+                opt._on_gradient(at)
+            threads[0].join()
+            opt.step(0.0)
+        self.assertEqual(task.final, [WIDE, 0])
 
     def test_a_loop_of_its_own_goes_on_where_backward_finds_a_cancel(self):
         tasks = [FakeTask(0, cancelled_at=1), FakeTask(1)]
