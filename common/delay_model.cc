@@ -111,7 +111,16 @@ absl::StatusOr<DelayModel> DelayModel::Create(const proto::Delay& delay,
 }
 
 double DelayModel::Draw(int64_t worker, int64_t index) const {
-  const Random random(seed_, stream_ + static_cast<uint64_t>(worker));
+  return DrawFrom(worker, worker, index);
+}
+
+double DelayModel::DrawTogether(int64_t worker, int64_t index) const {
+  return DrawFrom(0, worker, index);
+}
+
+double DelayModel::DrawFrom(int64_t stream, int64_t worker,
+                            int64_t index) const {
+  const Random random(seed_, stream_ + static_cast<uint64_t>(stream));
   const auto exponential = [&] {
     // Uniform is below 1, so the logarithm's argument is above 0.
     return -std::log1p(-random.Uniform(index));

@@ -33,6 +33,11 @@ class DelayModel {
   // The `index`-th draw of a worker, in seconds. Workers beyond `workers` may
   // draw too; none of them is slow. REQUIRES: worker >= 0, index >= 0.
   double Draw(int64_t worker, int64_t index) const;
+  // The `index`-th draw of all workers together: one sequence, of which this
+  // draw is for `worker`, with its speed and its lines of a trace.
+  // Distributions without these draw the same whatever the worker. REQUIRES: as
+  // above.
+  double DrawTogether(int64_t worker, int64_t index) const;
 
   // Mean in seconds over all draws and the `workers`.
   double Mean() const;
@@ -41,6 +46,8 @@ class DelayModel {
 
  private:
   absl::Status ReadTrace();
+  // A draw for `worker` from the numbers of another, `stream`.
+  double DrawFrom(int64_t stream, int64_t worker, int64_t index) const;
   // The durations that the worker draws from.
   const std::vector<double>& TraceOf(int64_t worker) const;
 

@@ -215,7 +215,7 @@ absl::Status ClusterSimulation::Handle(const Event& event) {
     case Kind::kStaged: {
       Worker& worker = workers_[event.worker];
       if (worker.live != event.number || --worker.missing > 0) break;
-      queue_.Add(network_.Latency(),
+      queue_.Add(network_.Latency(WorkerId(event.worker)),
                  {Kind::kReady, 0, event.worker, event.number});
       return absl::OkStatus();
     }
@@ -232,8 +232,9 @@ absl::Status ClusterSimulation::Handle(const Event& event) {
   return absl::OkStatus();
 }
 
-VirtualTime ClusterSimulation::InOrder(VirtualTime* inbox) {
-  *inbox = std::max(*inbox, Later(queue_.now(), network_.Latency()));
+VirtualTime ClusterSimulation::InOrder(VirtualTime* inbox,
+                                       VirtualTime latency) {
+  *inbox = std::max(*inbox, Later(queue_.now(), latency));
   return *inbox - queue_.now();
 }
 
@@ -246,7 +247,7 @@ void ClusterSimulation::BeginTask(Worker& worker) {
   worker.live = key.sequence.value();
   worker.missing = shards();
   for (int s = 0; s < shards(); ++s) {
-    queue_.Add(network_.Latency(),
+    queue_.Add(network_.Latency(key.worker),
                {Kind::kPull, s, key.worker.value(), worker.live});
   }
 }
@@ -329,7 +330,7 @@ void ClusterSimulation::AnswerPush(const Event& event, VirtualTime there) {
   if (ready_travels()) {
     queue_.Add(there, {Kind::kReady, 0, event.worker, event.number});
   } else {
-    queue_.Add(Later(there, network_.Latency()),
+    queue_.Add(Later(there, network_.Latency(WorkerId(event.worker))),
                {Kind::kStaged, event.shard, event.worker, event.number});
   }
 }
@@ -485,7 +486,7 @@ void ClusterSimulation::Take() {
       decisions_.push_back(
           {decision->decision, VersionAfter(decision->decision, before)});
       for (int s = 0; s < shards(); ++s) {
-        queue_.Add(InOrder(&shards_[s].inbox),
+        queue_.Add(InOrder(&shards_[s].inbox, network_.Latency()),
                    {Kind::kDecision, s, 0, decision->decision.number});
       }
     } else if (const auto* commit = std::get_if<RecordCommit>(&action)) {
@@ -506,13 +507,14 @@ void ClusterSimulation::SendToWorker(const Task& task) {
   ++window_.started;
   Worker& worker = workers_[task.key.worker.value()];
   worker.tasks.push_back(task);
-  queue_.Add(InOrder(&worker.inbox), {Kind::kTask, 0, task.key.worker.value(),
-                                      task.key.sequence.value()});
+  queue_.Add(
+      InOrder(&worker.inbox, network_.Latency(task.key.worker)),
+      {Kind::kTask, 0, task.key.worker.value(), task.key.sequence.value()});
 }
 
 void ClusterSimulation::SendCancel(const GradientKey& key) {
   Worker& worker = workers_[key.worker.value()];
-  queue_.Add(InOrder(&worker.inbox),
+  queue_.Add(InOrder(&worker.inbox, network_.Latency(key.worker)),
              {Kind::kCancel, 0, key.worker.value(), key.sequence.value()});
 }
 

@@ -148,8 +148,9 @@ class ClusterSimulation {
   GroupSchedule& ScheduleOf(WorkerId worker) {
     return groups_[GroupOf(options_.job, worker)];
   }
-  // Latency of a message that must not overtake earlier ones to the same inbox.
-  VirtualTime InOrder(VirtualTime* inbox);
+  // When a message arrives that takes `latency`, and must not overtake earlier
+  // ones to the same inbox.
+  VirtualTime InOrder(VirtualTime* inbox, VirtualTime latency);
 
   absl::Status Join();
   absl::Status Handle(const Event& event);

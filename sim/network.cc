@@ -19,14 +19,18 @@ absl::StatusOr<Network> Network::Create(const proto::Job& job,
       network.latency_,
       DelayModel::Create(delays.latency(), job.seed(), "delays.latency",
                          job.cluster().workers()));
+  network.workers_ = job.cluster().workers();
   network.worker_bandwidth_ = delays.worker_bandwidth() * worker_links;
   network.shard_bandwidth_ = delays.shard_bandwidth();
   return network;
 }
 
-VirtualTime Network::Latency() {
-  return VirtualSeconds(latency_.Draw(0, messages_++));
+VirtualTime Network::Latency(WorkerId worker) {
+  return VirtualSeconds(latency_.DrawTogether(worker.value(), messages_++));
 }
+
+// As of a worker beyond the last, who has no speed and no lines of its own.
+VirtualTime Network::Latency() { return Latency(WorkerId(workers_)); }
 
 VirtualTime Network::Send(VirtualTime now, double bandwidth, int64_t bytes,
                           int64_t link, Links* links) {
@@ -43,7 +47,7 @@ VirtualTime Network::ToWorker(VirtualTime now, ShardId shard, WorkerId worker,
   const VirtualTime sent = std::max(
       Send(now, shard_bandwidth_, bytes, shard.value(), &from_shards_),
       Send(now, worker_bandwidth_, bytes, worker.value(), &to_workers_));
-  return Later(sent - now, Latency());
+  return Later(sent - now, Latency(worker));
 }
 
 VirtualTime Network::ToShard(VirtualTime now, WorkerId worker, ShardId shard,
@@ -51,7 +55,7 @@ VirtualTime Network::ToShard(VirtualTime now, WorkerId worker, ShardId shard,
   const VirtualTime sent = std::max(
       Send(now, worker_bandwidth_, bytes, worker.value(), &from_workers_),
       Send(now, shard_bandwidth_, bytes, shard.value(), &to_shards_));
-  return Later(sent - now, Latency());
+  return Later(sent - now, Latency(worker));
 }
 
 }  // namespace sluice

@@ -27,7 +27,10 @@ class Network {
   static absl::StatusOr<Network> Create(const proto::Job& job,
                                         double worker_links = 1);
 
-  // Latency of the next message, in nanoseconds.
+  // Latency of the next message, in nanoseconds: of one from or to a worker, or
+  // of one between the coordinator and a shard. The latter are never slow
+  // (two_speed), and draw from all lines of a trace.
+  VirtualTime Latency(WorkerId worker);
   VirtualTime Latency();
 
   // Nanoseconds from `now` until `bytes` sent now have arrived, including the
@@ -47,6 +50,7 @@ class Network {
   // Constant after construction. Bandwidths are in bytes per second; 0: no
   // limit.
   DelayModel latency_;
+  int workers_ = 0;
   double worker_bandwidth_ = 0;
   double shard_bandwidth_ = 0;
 

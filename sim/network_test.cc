@@ -11,6 +11,7 @@ namespace {
 
 Network Made(const std::string& delays) {
   proto::Job job;
+  job.mutable_cluster()->set_workers(4);
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
       delays, job.mutable_delays()));
   auto network = Network::Create(job);
@@ -28,6 +29,27 @@ TEST(NetworkTest, WithoutDelaysNothingTakesTime) {
   EXPECT_EQ(network.Latency(), 0);
   EXPECT_EQ(network.ToWorker(5, kLead, kOne, 1 << 20), 0);
   EXPECT_EQ(network.ToShard(5, kOne, kLead, 1 << 20), 0);
+}
+
+TEST(NetworkTest, AMessageTakesAsLongAsItsWorkersDo) {
+  Network network =
+      Made("latency { two_speed { ms: 1 slow_share: 0.25 slow_factor: 100 } }");
+  EXPECT_EQ(network.Latency(WorkerId(0)), 100'000'000);
+  EXPECT_EQ(network.ToShard(0, WorkerId(0), kLead, 9), 100'000'000);
+  EXPECT_EQ(network.ToWorker(0, kLead, WorkerId(0), 9), 100'000'000);
+  EXPECT_EQ(network.Latency(kOne), 1'000'000);
+  EXPECT_EQ(network.ToShard(0, kOne, kLead, 9), 1'000'000);
+  EXPECT_EQ(network.ToWorker(0, kLead, kOne, 9), 1'000'000);
+  // Between coordinator and shard.
+  EXPECT_EQ(network.Latency(), 1'000'000);
+}
+
+TEST(NetworkTest, AllMessagesDrawFromOneSequence) {
+  const std::string delays = "latency { exponential { mean_ms: 1 } }";
+  Network one = Made(delays), other = Made(delays);
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(one.Latency(WorkerId(i % 4)), other.Latency());
+  }
 }
 
 TEST(NetworkTest, ATransferTakesItsSlowerLinkAndTheLatency) {

@@ -201,6 +201,22 @@ TEST(TimingTest, LatencyIsPaidSixTimesByATaskOfSyncAndWithOneShardFourTimes) {
   EXPECT_NEAR(measured(1), 0.034, 1e-6);
 }
 
+TEST(TimingTest, OnlyASlowWorkersMessagesAreSlow) {
+  for (const int shards : {1, 2}) {
+    const auto timing = MeasureTiming(
+        JobOf({"ASYNC", proto::ASYNC, 0}, 4, "constant { ms: 10 }",
+              "latency { two_speed { ms: 1 slow_share: 0.25 slow_factor: 100 "
+              "} }",
+              shards),
+        {.precision = kPrecision});
+    ASSERT_TRUE(timing.ok()) << timing.status();
+    const double messages = shards == 1 ? 4 : 6;
+    const double rate =
+        1 / (0.01 + messages * 0.1) + 3 / (0.01 + messages * 0.001);
+    EXPECT_NEAR(timing->mean_update_time * rate, 1, kTolerance) << shards;
+  }
+}
+
 TEST(TimingTest, OfAGroupReadyTravelsByItselfToOneShardAsToTwo) {
   const auto measured = [](int shards) {
     const auto job = ParseJob(
