@@ -20,6 +20,11 @@
 namespace sluice {
 namespace {
 
+// A gap may be so many seconds short of a pass. Tasks begin at whole
+// nanoseconds and passes do not end there, so a gap of exactly a pass's length
+// is found by this alone.
+constexpr double kShort = 2e-9;
+
 // One stage of a mini-batch that is being computed.
 struct Progress {
   int forwards = 0, backwards = 0;  // That have ended.
@@ -159,7 +164,7 @@ void GroupSchedule::Cancel(int slot, double now) {
 double GroupSchedule::FreeFrom(const Calendar& calendar, double earliest,
                                double seconds) {
   for (const Busy& busy : calendar) {
-    if (busy.begin >= earliest + seconds) break;
+    if (busy.begin + kShort >= earliest + seconds) break;
     earliest = std::max(earliest, busy.end);
   }
   return earliest;

@@ -1,5 +1,8 @@
 #include "sim/pipeline_time.h"
 
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -90,6 +93,23 @@ TEST(PipelineTimeTest, SlotsFillTheBubble) {
   EXPECT_NEAR(slots.Task(12).Bubble(), 0, 0.01);
   EXPECT_NEAR(slots.Task(12).period, 6, 0.06);
   EXPECT_GT(slots.Task(12).seconds, alone.Task(12).seconds);
+}
+
+// Each slot's task fits exactly into what the other's leaves.
+TEST(GroupScheduleTest, AGapOfExactlyAPassesLengthIsNotMissed) {
+  const PipelineTime time(Stages(2, Stage(0.5)), 1, 0, /*slots=*/2);
+  for (const double whole : {0.096, 0.1, 0.101, 0.12}) {
+    EXPECT_NEAR(time.Task(whole).period, whole / 2, kNear);
+    GroupSchedule group(&time);
+    std::vector<int64_t> ends = {0, 0};  // In nanoseconds, as the simulator's.
+    for (int task = 0; task < 1000; ++task) {
+      const auto next = std::min_element(ends.begin(), ends.end());
+      *next +=
+          std::llround(1e9 * group.Begin(static_cast<int>(next - ends.begin()),
+                                         *next * 1e-9, whole));
+    }
+    EXPECT_NEAR(ends[0] * 1e-9 / 500, whole, 0.005 * whole) << whole;
+  }
 }
 
 // PipeDream's replicated stage: the first takes three times the second's, and
