@@ -205,7 +205,7 @@ RateReport RatesOf(const ResolvedJob& job) {
 
 // While a worker computes, the P-1 others deliver one gradient each, and K of
 // them make an update.
-double ExpectedStaleness(const proto::Job& job) {
+double UnboundedStaleness(const proto::Job& job) {
   const double workers = MostWorkers(job.cluster());
   const double k = job.sync().k();
   switch (job.sync().policy()) {
@@ -218,6 +218,19 @@ double ExpectedStaleness(const proto::Job& job) {
       return (workers - 1) / k;
     default:
       return 0;
+  }
+}
+
+double ExpectedStaleness(const proto::Job& job) {
+  const double unbounded = UnboundedStaleness(job);
+  const proto::Staleness& staleness = job.sync().staleness();
+  switch (staleness.action()) {
+    case proto::Staleness::DROP:
+    case proto::Staleness::CANCEL:
+      // No gradient that is staler is applied.
+      return std::min<double>(unbounded, staleness.bound());
+    default:
+      return unbounded;
   }
 }
 

@@ -251,6 +251,22 @@ TEST(CheckReportTest, WorkersThatMayJoinAreCountedAsIfTheyHad) {
   EXPECT_EQ(Report({more, "sync.policy=ASYNC"}).expected_staleness, 7);
 }
 
+TEST(CheckReportTest, NoGradientIsStalerThanABoundThatRefusesIt) {
+  const auto expected = [](const std::string& staleness) {
+    return Report({"sync.policy=ASYNC", "sync.staleness={" + staleness + "}"})
+        .expected_staleness;
+  };
+  EXPECT_EQ(expected("bound: 0 action: DROP"), 0);
+  EXPECT_EQ(expected("bound: 2 action: CANCEL"), 2);
+  EXPECT_EQ(expected("bound: 9 action: DROP"), 3);
+  EXPECT_EQ(expected("bound: 0 action: WAIT"), 3);
+  EXPECT_EQ(expected("bound: 0 action: DOWNWEIGHT"), 3);
+  EXPECT_THAT(Report({"sync.policy=ASYNC", "optimizer.sgd.momentum=0.9",
+                      "sync.staleness={ bound: 0 action: DROP }"})
+                  .warnings,
+              IsEmpty());
+}
+
 TEST(CheckReportTest, AnUpdateMovesTheBytesOfItsTypes) {
   const CheckReport report =
       Report({"sync.policy=SYNC", "wire={ pull: BF16 push: FP16 }"});
