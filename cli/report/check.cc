@@ -119,12 +119,16 @@ Json ToJson(const ResolvedJob& job, const CheckReport& report,
                               {"worker", report.descriptors.worker},
                               {"here_at_most", GetDescriptorLimit().hard}};
   json["update"] = {{"gradients", report.update.gradients},
+                    {"least_gradients", report.update.least_gradients},
                     {"pulls", report.update.pulls},
                     {"pull_bytes", report.update.pull_bytes},
                     {"push_bytes", report.update.push_bytes},
-                    {"updates_per_epoch", report.update.per_epoch}};
-  json["learning_rate"] = {{"first", report.rate.first},
-                           {"after_warmup", report.rate.after_warmup}};
+                    {"updates_per_epoch", report.update.per_epoch},
+                    {"most_updates_per_epoch", report.update.most_per_epoch}};
+  json["learning_rate"] = {
+      {"first", report.rate.first},
+      {"least_after_warmup", report.rate.least_after_warmup},
+      {"after_warmup", report.rate.after_warmup}};
   json["expected_staleness"] = report.expected_staleness;
   json["warnings"] = report.warnings;
   if (profile != nullptr) json["profile"] = ProfileToJson(job, *profile);
@@ -203,6 +207,11 @@ void PrintMemory(const ResolvedJob& job, const CheckReport& report,
       << FormatBytes(worker.training_data) << "\n\n";
 }
 
+// "2", or "1 to 2" where they differ.
+std::string FormatRange(const std::string& least, const std::string& most) {
+  return least == most ? most : absl::StrCat(least, " to ", most);
+}
+
 void PrintUpdates(const ResolvedJob& job, const CheckReport& report,
                   std::ostream& out) {
   const proto::Job& j = job.job;
@@ -210,15 +219,23 @@ void PrintUpdates(const ResolvedJob& job, const CheckReport& report,
   out << "an epoch:    " << job.data.train_samples << " samples, "
       << report.batches_per_epoch << " mini-batches of "
       << j.data().batch_size() << ", "
-      << absl::StreamFormat("%.1f", update.per_epoch) << " updates\n";
-  out << "an update:   " << update.gradients << " gradients under "
-      << proto::Policy_Name(j.sync().policy()) << " by "
-      << MostWorkers(j.cluster()) << " workers; pull "
+      << FormatRange(absl::StrFormat("%.1f", update.per_epoch),
+                     absl::StrFormat("%.1f", update.most_per_epoch))
+      << " updates\n";
+  const bool changes = update.least_gradients < update.gradients;
+  out << "an update:   "
+      << FormatRange(absl::StrCat(update.least_gradients),
+                     absl::StrCat(update.gradients))
+      << " gradients under " << proto::Policy_Name(j.sync().policy()) << " by "
+      << MostWorkers(j.cluster()) << " workers; "
+      << (changes ? "at most, " : "") << "pull "
       << FormatBytes(update.pull_bytes) << " (" << update.pulls
       << " times the weights), push " << FormatBytes(update.push_bytes) << " ("
       << update.gradients << ")\n";
   out << "rate:        " << report.rate.first << " at the first update, "
-      << report.rate.after_warmup << " after warm-up\n";
+      << FormatRange(absl::StrCat(report.rate.least_after_warmup),
+                     absl::StrCat(report.rate.after_warmup))
+      << " after warm-up\n";
   out << "staleness:   " << report.expected_staleness
       << " versions expected with workers of equal speed\n";
   for (const std::string& warning : report.warnings) {

@@ -14,6 +14,7 @@
 #include "common/wire/job_wire_types.h"
 #include "common/wire/wire_format.h"
 #include "ps_server/coordinator/policy/batch_schedule.h"
+#include "ps_server/coordinator/policy/k_schedule.h"
 #include "ps_server/shard/optimizer.h"
 
 namespace sluice {
@@ -170,13 +171,35 @@ int64_t BatchesPerEpoch(const ResolvedJob& job) {
   return JobGrid(job.job, job.data.train_samples).batches_per_epoch();
 }
 
+// How many gradients an update takes, as sync.k_schedule changes it.
+struct GradientCounts {
+  int first;  // The update from version 0.
+  int least;
+  int most;
+};
+
+GradientCounts GradientsOf(const proto::Job& job) {
+  const int first = KSchedule(job.sync(), job.cluster().workers()).k();
+  GradientCounts counts = {.first = first, .least = first, .most = first};
+  const proto::KSchedule& schedule = job.sync().k_schedule();
+  for (const proto::KChange& change : schedule.by_version().change()) {
+    counts.least = std::min(counts.least, change.k());
+    counts.most = std::max(counts.most, change.k());
+  }
+  // An adaptive K never falls.
+  counts.most = std::max(counts.most, schedule.adaptive().max_k());
+  return counts;
+}
+
 UpdateCost CostOf(const ResolvedJob& job, int64_t batches_per_epoch) {
   const proto::Job& j = job.job;
   const ParameterRange all = {0, job.layout.size()};
   const WireFormat format(job.layout.statistics());
   const WireTypes types = JobWireTypes(j);
+  const GradientCounts counts = GradientsOf(j);
   UpdateCost cost;
-  cost.gradients = MostGradientsPerUpdate(j.sync());
+  cost.least_gradients = counts.least;
+  cost.gradients = counts.most;
   switch (j.sync().policy()) {
     case proto::K_SYNC:
     case proto::K_BATCH_SYNC:
@@ -188,26 +211,29 @@ UpdateCost CostOf(const ResolvedJob& job, int64_t batches_per_epoch) {
   }
   cost.push_bytes = cost.gradients * format.Bytes(types.push, all);
   cost.pull_bytes = cost.pulls * format.Bytes(types.pull, all);
-  cost.per_epoch = static_cast<double>(batches_per_epoch) /
-                   j.sync().local_steps() / cost.gradients;
+  const double tasks =
+      static_cast<double>(batches_per_epoch) / j.sync().local_steps();
+  cost.per_epoch = tasks / counts.most;
+  cost.most_per_epoch = tasks / counts.least;
   return cost;
 }
 
 RateReport RatesOf(const ResolvedJob& job) {
   const LearningRateOptions options =
       JobLearningRate(job.job, job.data.train_samples);
-  const int gradients = MostGradientsPerUpdate(job.job.sync());
-  const auto warmed_up = static_cast<int64_t>(options.warmup_samples + 1);
-  return {.first = LearningRate(options, 0, gradients),
-          .after_warmup = LearningRate(
-              options, options.warmup_samples > 0 ? warmed_up : 0, gradients)};
+  const GradientCounts counts = GradientsOf(job.job);
+  const auto warmed_up = static_cast<int64_t>(
+      options.warmup_samples > 0 ? options.warmup_samples + 1 : 0);
+  return {.first = LearningRate(options, 0, counts.first),
+          .least_after_warmup = LearningRate(options, warmed_up, counts.least),
+          .after_warmup = LearningRate(options, warmed_up, counts.most)};
 }
 
 // While a worker computes, the P-1 others deliver one gradient each, and K of
 // them make an update.
 double UnboundedStaleness(const proto::Job& job) {
   const double workers = MostWorkers(job.cluster());
-  const double k = job.sync().k();
+  const double k = GradientsOf(job).first;
   switch (job.sync().policy()) {
     case proto::ASYNC:
       return workers - 1;

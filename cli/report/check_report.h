@@ -46,11 +46,13 @@ struct MemberReport {
 // What one update moves when all workers that may take part do. Policies that
 // cancel move more: the parts of pushes that were cut short.
 struct UpdateCost {
-  int gradients = 0;       // Pushed and summed.
-  int pulls = 0;           // Each is of all weights.
-  int64_t push_bytes = 0;  // All workers to all shards, together.
-  int64_t pull_bytes = 0;  // All shards to all workers, together.
-  double per_epoch = 0;    // Updates; an update may span epochs.
+  int gradients = 0;          // Pushed and summed; the most where K changes.
+  int least_gradients = 0;    // The least where K changes; else as `gradients`.
+  int pulls = 0;              // Each is of all weights.
+  int64_t push_bytes = 0;     // All workers to all shards, together.
+  int64_t pull_bytes = 0;     // All shards to all workers, together.
+  double per_epoch = 0;       // Updates of `gradients`; may span epochs.
+  double most_per_epoch = 0;  // Updates of `least_gradients`.
 };
 
 // File descriptors that a process needs: its own, and one for each connection
@@ -66,8 +68,11 @@ DescriptorNeeds DescriptorsOf(const proto::Job& job);
 
 // The learning rate of an update that has all its gradients.
 struct RateReport {
-  double first = 0;         // At the first update.
-  double after_warmup = 0;  // At the end of the warm-up; else as `first`.
+  double first = 0;  // At the first update.
+  // At the end of the warm-up, or without one at the start, of the updates with
+  // the fewest and the most gradients.
+  double least_after_warmup = 0;
+  double after_warmup = 0;
 };
 
 // What follows from a job, as `sluice check` prints it. Pure.
@@ -82,8 +87,8 @@ struct CheckReport {
   int64_t batches_per_epoch = 0;
   UpdateCost update;
   RateReport rate;
-  // Mean staleness if all workers that may take part do, at equal speed. 0
-  // under the synchronous policies.
+  // Mean staleness if all workers that may take part do, at equal speed and
+  // with the K of version 0. 0 under the synchronous policies.
   double expected_staleness = 0;
   std::vector<std::string> warnings;
 };

@@ -303,6 +303,32 @@ TEST(CheckReportTest, TheRateIsThatOfAWholeUpdate) {
   EXPECT_DOUBLE_EQ(warm.rate.after_warmup, 0.2);
 }
 
+TEST(CheckReportTest, AScheduleOfKIsCountedFromVersion0) {
+  const std::string by_version =
+      "sync.k_schedule={ by_version {"
+      " change { from_version: 0 k: 100 } change { from_version: 9 k: 50 } } }";
+  const CheckReport batches =
+      Report({"sync.policy=K_BATCH_ASYNC", "sync.k=1", by_version,
+              "schedule.linear_scaling=true"});
+  EXPECT_DOUBLE_EQ(batches.expected_staleness, 0.03);
+  EXPECT_DOUBLE_EQ(batches.rate.first, 10);
+  EXPECT_DOUBLE_EQ(batches.rate.least_after_warmup, 5);
+  EXPECT_DOUBLE_EQ(batches.update.most_per_epoch, 0.2);
+  EXPECT_DOUBLE_EQ(batches.update.per_epoch, 0.1);
+}
+
+TEST(PrintCheckTest, AScheduleOfKMakesRanges) {
+  std::ostringstream out;
+  PrintCheck(Resolve({"sync.k=1", "schedule.linear_scaling=true",
+                      "sync.k_schedule={ adaptive { max_k: 4 } }"}),
+             /*profile=*/nullptr, /*json=*/false, out);
+  EXPECT_THAT(out.str(), HasSubstr("100, 2.5 to 10.0 updates\n"));
+  EXPECT_THAT(out.str(), HasSubstr("1 to 4 gradients under K_SYNC by 4 "
+                                   "workers; at most, pull 5.5 KiB (4 times"));
+  EXPECT_THAT(out.str(),
+              HasSubstr("0.1 at the first update, 0.1 to 0.4 after warm-up"));
+}
+
 TEST(CheckReportTest, MomentumOnStaleGradientsIsWarnedOf) {
   EXPECT_THAT(Report({"sync.policy=ASYNC"}).warnings, IsEmpty());
   EXPECT_THAT(Report({"optimizer.sgd.momentum=0.9"}).warnings, IsEmpty());
