@@ -34,8 +34,8 @@ struct SimulationWindow {
   GradientCounts gradients;
   int64_t staleness_sum = 0;                 // Over applied gradients.
   std::vector<int64_t> staleness_histogram;  // Applied gradients by staleness.
-  // Totals over all workers. Wasted: time for tasks that were cancelled or
-  // dropped.
+  // Totals over all workers. Wasted: time for tasks that ended without being
+  // applied.
   double compute_seconds = 0;
   double wasted_seconds = 0;
   std::vector<double> worker_seconds;  // compute_seconds of each worker.

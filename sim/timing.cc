@@ -63,7 +63,9 @@ Timing TimingOf(const SimulationWindow& window, int workers,
                                 static_cast<double>(counts.applied));
   timing.staleness_histogram = window.staleness_histogram;
   timing.started = window.started;
-  timing.wasted = Share(static_cast<double>(counts.cancelled + counts.dropped),
+  const int64_t unapplied =
+      counts.cancelled + counts.dropped + counts.rejected + counts.lost;
+  timing.wasted = Share(static_cast<double>(unapplied),
                         static_cast<double>(window.started));
   timing.wasted_time = Share(window.wasted_seconds, window.compute_seconds);
   timing.idle =

@@ -22,8 +22,9 @@ struct Timing {
   double mean_staleness = 0;
   std::vector<int64_t> staleness_histogram;  // Applied gradients by staleness.
   int64_t started = 0;                       // Tasks.
-  // Tasks that were cancelled or dropped, as a share of the tasks started, and
-  // their compute time as a share of all compute time.
+  // Tasks that ended without being applied (cancelled, dropped, rejected,
+  // lost), as a share of the tasks started, and their compute time as a share
+  // of all compute time.
   double wasted = 0;
   double wasted_time = 0;
   // Share of the workers' time in which they do not compute.

@@ -167,6 +167,17 @@ TEST(TimingTest, AGradientMayArriveWhenItsWorkersNextTaskHasEndedToo) {
   EXPECT_NEAR(timing.wasted, 7.0 / 8, 0.001);
 }
 
+TEST(TimingTest, RejectedAndLostTasksAreWastedAsTheirTimeIs) {
+  SimulationWindow window;
+  window.commits = {0};
+  window.started = 8;
+  for (const Outcome outcome : {Outcome::kCancelled, Outcome::kDropped,
+                                Outcome::kRejected, Outcome::kLost}) {
+    window.Ended(outcome);
+  }
+  EXPECT_EQ(TimingOf(window, 1, {}).wasted, 0.5);
+}
+
 TEST(TimingTest, EachWorkersIdleShareIsItsOwn) {
   const Timing timing = Measured({"SYNC", proto::SYNC, 0}, 4,
                                  "constant { ms: 30 }", "worker_factor: 2");
