@@ -108,14 +108,14 @@ TaskUse PipelineTime::Task(double whole, int batches) const {
     std::vector<double> ends(slots_, 0);
     ends[0] = use.seconds;
     double begin = 0;
-    for (int task = 1; task < (kFirst + kThen) * slots_; ++task) {
+    for (int task = 1; task <= (kFirst + kThen) * slots_; ++task) {
       const auto next = std::min_element(ends.begin(), ends.end());
       const double now = *next;
       use.seconds = group.Begin(static_cast<int>(next - ends.begin()), now,
                                 whole, batches);
       *next = now + use.seconds;
       if (task == kFirst * slots_) begin = now;
-      use.period = (now - begin) / (kThen * slots_ - 1);
+      use.period = (now - begin) / (kThen * slots_);
     }
   }
   for (const Stage& stage : stages_) {

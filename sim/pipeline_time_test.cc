@@ -122,6 +122,13 @@ TEST(PipelineTimeTest, ReplicasShareAStagesTasks) {
   EXPECT_THAT(use.computing, ElementsAre(3, 3, 3, 3));
 }
 
+TEST(PipelineTimeTest, TasksThatEndTwoAtATimeHaveTheirMeanPeriod) {
+  std::vector<PipelineTime::Stage> stages = {Stage(1)};
+  stages[0].replicas = 2;
+  const TaskUse use = PipelineTime(stages, 1, 0, /*slots=*/4).Task(12);
+  EXPECT_NEAR(use.period, 6, kNear);
+}
+
 // One process, one micro-batch of 3 s.
 TEST(GroupScheduleTest, WhatBeginsLaterTakesWhatIsLeft) {
   const PipelineTime time({Stage(1)}, 1, 0, /*slots=*/2);

@@ -68,7 +68,9 @@ void AddRun(const SimulatedRun& run, const SimulationReport& report,
 std::vector<double> MemberIdle(const TaskUse& task) {
   std::vector<double> idle;
   for (const double seconds : task.computing) {
-    idle.push_back(task.period > 0 ? 1 - seconds / task.period : 0);
+    // Rounding may find more than all of it.
+    idle.push_back(task.period > 0 ? std::max(0.0, 1 - seconds / task.period)
+                                   : 0);
   }
   return idle;
 }
