@@ -78,6 +78,11 @@ std::string FailureFileOf(const std::string& run_dir) {
 }
 
 absl::Status CheckMayRead(const std::string& folder) {
+  std::error_code error;
+  const fs::file_status found = fs::status(folder, error);
+  if (fs::exists(found) && !fs::is_directory(found)) {
+    return absl::InvalidArgumentError(absl::StrCat(folder, ": is no folder"));
+  }
   if (faccessat(AT_FDCWD, folder.c_str(), R_OK | X_OK, AT_EACCESS) == 0 ||
       errno != EACCES) {
     return absl::OkStatus();

@@ -32,6 +32,7 @@ std::string FailureFileOf(const std::string& run_dir);
 
 // kPermissionDenied names `folder`, if it is one that this user may not read:
 // that of a run is its owner's, unless output.mode says otherwise.
+// kInvalidArgument: it is there and no folder.
 absl::Status CheckMayRead(const std::string& folder);
 
 // A file from byte `offset` on; nullopt when it cannot be read or is no file.

@@ -55,6 +55,15 @@ TEST_F(RunFolderTest, AFileInTheWayIsNamed) {
               testing::HasSubstr("file/run"));
 }
 
+TEST_F(RunFolderTest, AFileIsSaidToBeNoFolder) {
+  std::ofstream("file") << "x";
+  const absl::Status file = CheckMayRead("file");
+  EXPECT_EQ(file.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(file.message(), "file: is no folder");
+  EXPECT_TRUE(CheckMayRead(".").ok());
+  EXPECT_TRUE(CheckMayRead("localhost:1").ok());
+}
+
 TEST_F(RunFolderTest, TheTailIsTheLastLines) {
   std::ofstream("log") << "one\ntwo\nthree\n";
   EXPECT_EQ(TailOfFile("log", 2, "  "), "  two\n  three\n");

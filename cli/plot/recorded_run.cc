@@ -150,6 +150,7 @@ Metrics ParseMetrics(absl::string_view text) {
 absl::StatusOr<RecordedRun> ReadRecordedRun(const std::string& folder) {
   RecordedRun run;
   run.folder = folder;
+  SLUICE_RETURN_IF_ERROR(CheckMayRead(folder));
   std::error_code error;
   if (!std::filesystem::is_directory(folder, error)) {
     return absl::NotFoundError(absl::StrCat(folder, ": is no folder"));

@@ -298,6 +298,10 @@ class BadSurroundingsTest(unittest.TestCase):
                 path = run.dir / ("job.textproto" if command == "check" else "")
                 self.assertIn(said, self.refused(
                     *as_user, harness.TOOL, command, path, status=status))
+        for path in (run.dir, run.dir / "inside"):
+            with self.subTest(command="plot", path=path):
+                self.assertIn("may not be read by this user", self.refused(
+                    *as_user, harness.TOOL, "plot", path, status=1))
         run.dir.chmod(0o700)
 
     def test_a_lead_that_can_take_no_connection_hears_of_ctrl_c(self):
