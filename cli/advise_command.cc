@@ -227,8 +227,9 @@ int RunAdvise(AdviseFlags* flags) {
   report.wall = Clock::Real()->Now() - began;
   report.budget = absl::Seconds(flags->budget_seconds);
   report.out = flags->out;
-  PrintAdvice(*job, report, flags->json, std::cout);
   const absl::Status written = WriteFiles(*job, *flags, report);
+  if (!written.ok()) report.out.clear();  // Its files are not there.
+  PrintAdvice(*job, report, flags->json, std::cout);
   if (!written.ok()) {
     std::cerr << written.message() << "\n";
     return 1;

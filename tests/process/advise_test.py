@@ -152,6 +152,8 @@ class AdviseTest(unittest.TestCase):
                               "--out", out)
         self.assertEqual(result.returncode, 1, result.stderr)
         self.assertIn("advice.json", result.stderr)
+        self.assertIn("recommended: SYNC", result.stdout)
+        self.assertNotIn("files in", result.stdout)
         self.assertFalse((out / "job.textproto").exists())
 
     def test_the_command_at_the_end_trains_the_job_that_was_asked_about(self):
