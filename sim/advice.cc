@@ -25,6 +25,7 @@
 #include "absl/strings/str_format.h"
 #include "common/delay_model.h"
 #include "common/status_macros.h"
+#include "sim/simulation_options_from_job.h"
 #include "worker/data/data_source.h"
 
 namespace sluice {
@@ -216,12 +217,14 @@ absl::StatusOr<Advice> Advisor::Run() {
   SLUICE_ASSIGN_OR_RETURN(const ResolvedJob job,
                           question_.job(question_.simulated));
   first_seed_ = job.job.seed();
+  // Before the runs, which would all refuse it.
+  SLUICE_RETURN_IF_ERROR(SimulationOptionsFromJob(job).status());
   SLUICE_ASSIGN_OR_RETURN(const double horizon, FirstHorizon(job));
   Advice advice;
   SLUICE_RETURN_IF_ERROR(Enter(job, &advice));
   advice.race = Race({.entrants = static_cast<int>(advice.entrants.size()),
                       .seeds = question_.seeds,
-                      .first_horizon = horizon > 0 ? horizon : 1,
+                      .first_horizon = horizon,
                       .finalists = question_.finalists});
   while (const Race::Heat* heat = advice.race.heat()) {
     if (question_.begins != nullptr) question_.begins(*heat);

@@ -218,6 +218,7 @@ TEST(AdviceTest, RefusesWhatCannotBeAsked) {
     return std::string(advice.status().message());
   };
   AdviceQuestion question = Question({"delays.compute.constant.ms=0"});
+  question.begins = [](const Race::Heat&) { ADD_FAILURE() << "It began."; };
   EXPECT_THAT(refusal(question), HasSubstr("delays.compute"));
   question = Question();
   question.target = {.accuracy = 0.5, .loss = {}};
