@@ -33,7 +33,9 @@ struct SimulateFlags {
 
 int Fail(const absl::Status& status) {
   std::cerr << status.message() << "\n";
-  return absl::IsInternal(status) ? 1 : 2;
+  const bool disk =
+      absl::IsUnavailable(status) || absl::IsResourceExhausted(status);
+  return disk || absl::IsInternal(status) ? 1 : 2;
 }
 
 absl::Status SimulateTimes(const ResolvedJob& job, const SimulateFlags& flags,

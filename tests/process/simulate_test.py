@@ -3,6 +3,8 @@
 same bits, and a run folder that the other commands can read."""
 
 import json
+import resource
+import subprocess
 import unittest
 
 import harness
@@ -123,6 +125,17 @@ class SimulateTest(unittest.TestCase):
         self.assertIn("by the formula   10 s\n", result.stdout)
         for nonsense in ("inf", "nan", "pull  MB/s", "measured / formula"):
             self.assertNotIn(nonsense, result.stdout)
+
+    def test_a_run_folder_that_cannot_be_written_is_no_fault_of_the_job(self):
+        job = harness.write_job(harness.LINEAR_JOB)
+        result = subprocess.run(
+            [harness.TOOL, "simulate", job, "--run-dir",
+             harness.scratch() / "run", *harness.sets(DELAYS)],
+            capture_output=True, text=True, timeout=harness.TIMEOUT_S,
+            preexec_fn=lambda: resource.setrlimit(
+                resource.RLIMIT_FSIZE, (256, 256)))
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertIn("File too large", result.stderr)
 
     def test_what_cannot_be_simulated_is_refused(self):
         job = harness.write_job(harness.LINEAR_JOB)
