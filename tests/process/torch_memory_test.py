@@ -39,9 +39,10 @@ if "torch" in harness.SUITES:
 WORKERS = []
 
 
-def worker_of(tasks, **options):
-    """One of a Net, with two vectors of weights whose squares do not overflow."""
-    worker = FakeWorker(Net(), tasks, **options)
+def worker_of(tasks, model=None, **options):
+    """One of a Net, or of another model, with two vectors of weights up to 1
+    and 2: squares do not overflow."""
+    worker = FakeWorker(model or Net(), tasks, **options)
     for n, weights in enumerate(worker.weights):
         values = torch.frombuffer(weights, dtype=torch.float32)
         values.mul_((n + 1) / values.max())
@@ -116,7 +117,9 @@ class Elsewhere:
         _, in_step = gradients_of(self.device)
         for final in announced:
             self.check_announced(final)
-        self.assertEqual(in_step, [[], [], [], []])
+        self.assertEqual(in_step, [self.announced_in_step] * 4)
+
+    announced_in_step = []  # But for what done() says.
 
     def check_announced(self, final):
         self.assertEqual(final, [64 * 8192, 0])
@@ -171,8 +174,7 @@ class Elsewhere:
         def gradients(device):
             torch.manual_seed(1)
             model = nn.LSTM(3, 4).to(device)
-            worker = FakeWorker(model, [FakeTask(0), FakeTask(1)])
-            WORKERS.append(worker)
+            worker = worker_of([FakeTask(0), FakeTask(1)], model)
             opt = sluice.torch.Optimizer(model, worker=worker)
             own = [p.data_ptr() for p in model.parameters()]
             found = []
@@ -208,18 +210,20 @@ class InPlaceOfAGpuTest(Elsewhere, unittest.TestCase):
 @harness.suite("torch")
 class OnAGpuTest(Elsewhere, unittest.TestCase):
     device = "cuda"
+    announced_in_step = [0]  # When the one copy has ended.
 
     def setUp(self):
         if not torch.cuda.is_available():
             self.skipTest("SKIPPED: no GPU")
-        patch = mock.patch.object(torch.backends.cudnn, "allow_tf32", False)
-        patch.start()
-        self.addCleanup(patch.stop)
+        self.addCleanup(setattr, torch.backends.cudnn, "allow_tf32",
+                        torch.backends.cudnn.allow_tf32)
+        torch.backends.cudnn.allow_tf32 = False
 
     def check_same(self, found, expected):
         for one, other in zip(found, expected):
             one, other = [torch.frombuffer(bytearray(bits), dtype=torch.float32)
                           for bits in (one, other)]
+            self.assertGreater(other.norm(), 0)
             self.assertLess((one - other).norm(), 1e-4 * other.norm())
 
     def check_announced(self, final):
@@ -234,12 +238,12 @@ class OnAGpuTest(Elsewhere, unittest.TestCase):
         for _ in opt.batches([0, 1]):
             model(torch.arange(4, device="cuda")).backward()
             opt.step(0.0)
-        for memory in *worker.weights, *worker.gradients:
+        for memory in worker.weights[0], worker.gradients[0]:
             self.assertTrue(torch.frombuffer(
                 memory, dtype=torch.float32).is_pinned())
         # Whoever refuses to pin it again says so, and is not in the way.
         again = sluice.torch.Optimizer(Net().cuda(), worker=worker)
-        worker._tasks = [FakeTask(1)]
+        worker._tasks = [FakeTask(0)]
         with self.assertWarnsRegex(UserWarning, "CUDA does not pin"):
             for _ in again.batches([0, 1]):
                 again.step(torch.ones(1, device="cuda").exp().log())
