@@ -329,7 +329,6 @@ class _Training:
             hook = module.register_forward_hook(_weigh_next_call)
             self._own_momentum.callback(hook.remove)
 
-    @torch.no_grad()
     def _take_statistics(self) -> None:
         """Moves those of the mini-batch into the gradient: the model has the
         cluster's again, and is as the program made it."""
@@ -474,11 +473,11 @@ class Optimizer(_Training):
         self._offsets.append(self.description.parameters)
         # Of tensors: those that have their gradient, the first of those that
         # follow without a gap up to the end, and of those that are in place.
-        self._has_arrived = [False] * len(self._tensors)
-        self._arrived_from = self._complete_from = len(self._tensors)
+        self._is_computed = [False] * len(self._tensors)
+        self._computed_from = self._complete_from = len(self._tensors)
         self._announced_from = self.description.parameters  # Floats.
         self._is_cancelled = False  # As backward() has found; see step().
-        self._arriving = threading.Lock()  # Held for each gradient.
+        self._computing = threading.Lock()  # Held while one is taken.
         self._hooks = self._hook_gradients() if overlap else []
 
     def zero_grad(self, set_to_none: bool = False) -> None:
@@ -529,8 +528,8 @@ class Optimizer(_Training):
             raise MisuseError(f"a task has {batches} mini-batches, expected 1: "
                               "the job's sync.local_steps is for LocalSteps")
         self._zero()
-        self._has_arrived = [one.is_statistic for one in self._tensors]
-        self._arrived_from = self._complete_from = len(self._tensors)
+        self._is_computed = [one.is_statistic for one in self._tensors]
+        self._computed_from = self._complete_from = len(self._tensors)
         self._announced_from = self.description.parameters
         self._is_cancelled = False
 
@@ -590,35 +589,35 @@ class Optimizer(_Training):
         returned is to be kept."""
         kept = []
         for at, parameter in self._parameters:
-            def arrived(*_: Any, at: int = at) -> None:
+            def computed(*_: Any, at: int = at) -> None:
                 self._on_gradient(at)
             if hasattr(parameter, "register_post_accumulate_grad_hook"):
-                parameter.register_post_accumulate_grad_hook(arrived)
+                parameter.register_post_accumulate_grad_hook(computed)
                 continue
             # Before PyTorch 2.1: the graph's node that adds to the gradient,
             # which lives as long as somebody has it.
             node = parameter.expand_as(parameter).grad_fn.next_functions[0][0]
-            node.register_hook(arrived)
+            node.register_hook(computed)
             kept.append(node)
         return kept
 
     def _on_gradient(self, at: int) -> None:
         if not self._awaits_step:  # backward() of something else.
             return
-        # It has a thread for each device.
-        with self._arriving:
+        # backward() has a thread for each device.
+        with self._computing:
             self._take_gradient(at)
 
     def _take_gradient(self, at: int) -> None:
-        if self._has_arrived[at]:
+        if self._is_computed[at]:
             raise MisuseError(
                 f"{self._tensors[at].name} got its gradient twice in a "
                 "mini-batch; with overlap=True one backward() was expected")
-        self._has_arrived[at] = True
-        first = self._arrived_from
-        while first > 0 and self._has_arrived[first - 1]:
+        self._is_computed[at] = True
+        first = self._computed_from
+        while first > 0 and self._is_computed[first - 1]:
             first -= 1
-        self._arrived_from = first
+        self._computed_from = first
         if self._is_cancelled:
             return
         offset = self._offsets[first]
@@ -680,6 +679,7 @@ class LocalSteps(_Training):
         if self._fresh_state:
             self._inner.state.clear()
 
+    @torch.no_grad()
     def _collect_statistics(self) -> None:
         batches = len(self._task.batches)
         for one, place in zip(self._tensors, self._memory.gradient):

@@ -86,7 +86,7 @@ std::shared_ptr<CompletionLoop> LoopFor(const ParameterLayout& layout,
     return std::make_shared<CompletionLoop>(ServedBy::kWaiter);
   }
   if (options.loop) return options.loop;
-  // A slice takes half a processor's time at most: what brings it is busy, too.
+  // Half the processors: whoever sends the slices may be on this host, too.
   const auto processors = static_cast<int>(std::thread::hardware_concurrency());
   return std::make_shared<CompletionLoop>(
       ServedBy::kThread,
