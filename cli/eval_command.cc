@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cli/commands.h"
+#include "cli/launch/progress.h"
 #include "cli/report/run_result.h"
 #include "cli/slow_work.h"
 #include "cli/run_folder.h"
@@ -99,8 +100,9 @@ std::string DescribeEvaluation(const EvaluatedRun& run) {
   if (run.test.accuracy.has_value()) {
     absl::StrAppendFormat(&text, "test accuracy %.4f\n", *run.test.accuracy);
   }
-  absl::StrAppendFormat(&text, "test loss %.4g\n%d samples, weights %s\n",
-                        run.test.loss, run.test.samples, run.weights_sha256);
+  absl::StrAppendFormat(&text, "test loss %s\n%d samples, weights %s\n",
+                        FormatLoss(run.test.loss), run.test.samples,
+                        run.weights_sha256);
   return text;
 }
 

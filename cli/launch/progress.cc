@@ -70,6 +70,11 @@ std::string FormatSeconds(double seconds) {
   return absl::StrFormat("%d h %02d min", s / 3600, s / 60 % 60);
 }
 
+std::string FormatLoss(double loss) {
+  // printf would show the sign of a NaN, which says nothing.
+  return std::isnan(loss) ? "NaN" : absl::StrFormat("%.4g", loss);
+}
+
 std::string FormatProgress(const proto::JobStatus& status) {
   if (!Running(status)) return Waiting(status);
   std::string line = absl::StrFormat("epoch %.2f", status.epoch());
@@ -79,12 +84,12 @@ std::string FormatProgress(const proto::JobStatus& status) {
   absl::StrAppendFormat(&line, "  version %d", status.version());
   // There is none before the first update.
   if (status.version() > 0 || std::isfinite(status.loss())) {
-    absl::StrAppendFormat(&line, "  loss %.4g", status.loss());
+    absl::StrAppend(&line, "  loss ", FormatLoss(status.loss()));
   }
   if (status.has_test_accuracy()) {
     absl::StrAppendFormat(&line, "  test %.4f", status.test_accuracy());
   } else if (status.has_test_loss()) {
-    absl::StrAppendFormat(&line, "  test loss %.4g", status.test_loss());
+    absl::StrAppend(&line, "  test loss ", FormatLoss(status.test_loss()));
   }
   const RunCounters counters = CountersFrom(kRunCounters, status.counters());
   absl::StrAppendFormat(

@@ -21,6 +21,9 @@ std::string FormatProgress(const proto::JobStatus& status);
 // "45 s", "3 min 20 s", "2 h 05 min".
 std::string FormatSeconds(double seconds);
 
+// "0.4123"; "NaN", "inf" or "-inf" of a run that has diverged.
+std::string FormatLoss(double loss);
+
 // Shows the progress of a run. On a terminal it is one line that is written
 // over, folded where the terminal is narrower. Elsewhere it is a line every
 // kPlainEvery, at once when the phase changes, and soon after a test result.

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
@@ -54,6 +56,16 @@ TEST(ProgressTest, ARegressionShowsItsTestLoss) {
   proto::JobStatus status = RunningStatus();
   status.clear_test_accuracy();
   EXPECT_THAT(FormatProgress(status), HasSubstr("test loss 0.5"));
+}
+
+// A NaN that a processor makes has its sign bit set: printf shows "-nan".
+TEST(ProgressTest, ALossThatIsNoNumberIsShownWithoutASign) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  proto::JobStatus status = RunningStatus();
+  status.clear_test_accuracy();
+  status.set_loss(std::copysign(nan, -1));
+  status.set_test_loss(-std::numeric_limits<double>::infinity());
+  EXPECT_THAT(FormatProgress(status), HasSubstr("loss NaN  test loss -inf"));
 }
 
 TEST(ProgressTest, UpdatesThatTakeMinutesHaveARate) {

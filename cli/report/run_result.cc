@@ -53,7 +53,7 @@ std::string DescribeTest(const json& summary) {
         accuracy, version);
   }
   if (!std::isnan(loss)) {
-    absl::StrAppendFormat(&text, "test loss %.4g\n", loss);
+    absl::StrAppend(&text, "test loss ", FormatLoss(loss), "\n");
   } else if (!std::isnan(Number(summary, "test_version"))) {
     absl::StrAppend(&text, "test loss NaN or infinite\n");
   }

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "cli/launch/progress.h"
 #include "common/group.h"
 #include "common/job_counts.h"
 #include "common/json_text.h"
@@ -219,8 +220,9 @@ void PrintTimes(const ResolvedJob& job, const Timing& timing,
 
 void PrintMeasured(const char* what, double seconds,
                    const Evaluation& evaluation, std::ostream& out) {
-  out << absl::StrFormat("%-16s %.6g s, version %d, test loss %.4g", what,
-                         seconds, evaluation.version.value(), evaluation.loss);
+  out << absl::StrFormat("%-16s %.6g s, version %d, test loss %s", what,
+                         seconds, evaluation.version.value(),
+                         FormatLoss(evaluation.loss));
   if (evaluation.accuracy.has_value()) {
     out << absl::StrFormat(", test accuracy %.4f", *evaluation.accuracy);
   }
