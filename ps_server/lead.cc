@@ -4,10 +4,11 @@
 //  - `superseded`, asked now and then, finds that file: this generation ends.
 //  - `prove`, asked before a manifest is written or a checkpoint removed, moves
 //    this generation's claim to and fro, which fails once the other has ended
-//    it (run_claim.h). What it finds is kept in `lost_`, for `superseded`.
+//    it (run_claim.h). What it finds is kept in `lost_`, for `superseded`. The
+//    run's files do the same before addresses and the summary are written.
 //
 // So a lead that was cut off for an hour, and wakes up, may still decide; but
-// what it decides is nobody's, and it cannot touch the checkpoints of the run.
+// what it decides is nobody's, and it cannot touch what the run has come to.
 #include "ps_server/lead.h"
 
 #include <filesystem>
@@ -15,8 +16,6 @@
 #include <utility>
 #include <variant>
 
-#include "absl/strings/str_cat.h"
-#include "common/atomic_file.h"
 #include "common/grant.h"
 #include "common/secret.h"
 #include "common/stage_plan.h"
@@ -73,14 +72,13 @@ ManifestWriter::Options ManifestsOf(const ResolvedJob& job,
 
 }  // namespace
 
-Lead::Lead(std::string run_dir, std::string run_id)
-    : run_dir_(std::move(run_dir)), run_id_(std::move(run_id)) {}
+Lead::Lead(std::string run_id) : run_id_(std::move(run_id)) {}
 
 absl::StatusOr<std::unique_ptr<Lead>> Lead::Create(
     const ResolvedJob& job, const std::string& run_dir,
     const std::optional<Resumption>& resumption,
     const RecoveryOptions& recovery, const std::string& run_id, Clock* clock) {
-  std::unique_ptr<Lead> lead(new Lead(run_dir, run_id));
+  std::unique_ptr<Lead> lead(new Lead(run_id));
   CoordinatorService::Options options = ServiceOptions(job, run_id, clock);
   GenerationStart start = BeginGeneration(
       resumption, recovery, /*recoverable=*/!run_dir.empty(), &options.core);
@@ -122,9 +120,8 @@ absl::StatusOr<std::unique_ptr<Lead>> Lead::Create(
 
 absl::Status Lead::WriteAddresses(const std::string& coordinator,
                                   const std::vector<std::string>& shards) {
-  if (run_dir_.empty()) return absl::OkStatus();
-  return WriteFileAtomically(absl::StrCat(run_dir_, "/addresses"),
-                             {FormatAddresses(run_id_, coordinator, shards)});
+  if (files_ == nullptr) return absl::OkStatus();
+  return files_->WriteAddresses(FormatAddresses(run_id_, coordinator, shards));
 }
 
 absl::Status Lead::Close(const GenerationEnd& end) {

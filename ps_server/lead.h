@@ -41,7 +41,8 @@ class Lead {
   Generation generation() const { return generation_; }
 
   // Writes the file `addresses`, with the shards once they are known.
-  // kUnavailable, kResourceExhausted: names it.
+  // kUnavailable, kResourceExhausted: names it. kPermissionDenied: another
+  // process has taken a later generation.
   absl::Status WriteAddresses(const std::string& coordinator,
                               const std::vector<std::string>& shards);
 
@@ -52,10 +53,9 @@ class Lead {
   absl::Status Close(const GenerationEnd& end);
 
  private:
-  Lead(std::string run_dir, std::string run_id);
+  explicit Lead(std::string run_id);
 
   // Constant after construction.
-  const std::string run_dir_;
   const std::string run_id_;
   Generation generation_;
 

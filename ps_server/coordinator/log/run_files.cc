@@ -152,6 +152,11 @@ absl::Status RunFiles::Prove() const {
   return ProveClaim(run_dir_, generation_, &disk);
 }
 
+absl::Status RunFiles::WriteAddresses(const std::string& text) const {
+  SLUICE_RETURN_IF_ERROR(Prove());
+  return WriteFileAtomically(Path("addresses"), {text});
+}
+
 absl::Status RunFiles::GoesOn() {
   if (generation_ == Generation(1)) return absl::OkStatus();
   FileOperations disk;

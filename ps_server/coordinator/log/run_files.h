@@ -42,8 +42,9 @@ struct GenerationStart {
 };
 
 // What a run's coordinator leaves in the run folder, real or simulated:
-// job.textproto, commit_log (or commit_log-N of generation N), metrics.jsonl,
-// compute_times.txt, summary.json. Thread-compatible, but for Prove.
+// addresses, job.textproto, commit_log (or commit_log-N of generation N),
+// metrics.jsonl, compute_times.txt, summary.json. Thread-compatible, but for
+// what says otherwise.
 class RunFiles {
  public:
   // Makes the folder and takes the generation: its commit log, created here and
@@ -63,6 +64,10 @@ class RunFiles {
 
   // As ProveClaim, of this generation. From any thread.
   absl::Status Prove() const;
+
+  // Writes RUN/addresses, where the run is still this generation's
+  // (kPermissionDenied: it is not). From any thread.
+  absl::Status WriteAddresses(const std::string& text) const;
 
   // Call before the generation's first update: removes what an earlier end of
   // the run left, summary.json and weights.safetensors. One that comes to no

@@ -72,6 +72,20 @@ TEST(RunFilesTest, WhoComesTooLateLeavesTheLaterGenerationsResults) {
   EXPECT_TRUE(third->Prove().ok());
 }
 
+// It hears of its own shards only after another has taken the run.
+TEST(RunFilesTest, WhoIsSupersededLeavesTheAddressesOfTheOther) {
+  const std::string path = absl::StrCat(testing::TempDir(), "/moved/addresses");
+  const auto first = *FilesOf("moved", 1);
+  ASSERT_TRUE(first->WriteAddresses("first").ok());
+  const auto second = *FilesOf("moved", 2);
+  ASSERT_TRUE(second->WriteAddresses("other").ok());
+  const absl::Status late = first->WriteAddresses("first");
+  EXPECT_TRUE(absl::IsPermissionDenied(late)) << late;
+  std::string text;
+  std::getline(std::ifstream(path), text);
+  EXPECT_EQ(text, "other");
+}
+
 TEST(RunFilesTest, OnlyWhoComesToAnUpdateReplacesTheResultsOfAnEarlierEnd) {
   const std::string run_dir = absl::StrCat(testing::TempDir(), "/earlier");
   const auto first = *FilesOf("earlier", 1);
