@@ -103,13 +103,17 @@ absl::StatusOr<ResolvedJob> Advisor::JobOf(const AdviceEntrant& entrant,
 // Adds an entrant for every valid choice and rate.
 absl::Status Advisor::Enter(const ResolvedJob& job, Advice* advice) {
   SLUICE_RETURN_IF_ERROR(CheckKs(job.job, question_.range));
+  const std::vector<double>& factors = question_.rate_factors;
   for (Choice& choice : ChoicesFor(job.job, question_.range)) {
     std::vector<AdviceEntrant> entrants;
     absl::Status refused;
-    for (const double factor : question_.rate_factors) {
+    for (auto factor = factors.begin(); factor != factors.end(); ++factor) {
+      const bool repeated =
+          std::find(factors.begin(), factor, *factor) != factor;
+      if (repeated) continue;
       AdviceEntrant entrant;
       entrant.choice = static_cast<int>(advice->choices.size());
-      entrant.learning_rate = job.job.optimizer().learning_rate() * factor;
+      entrant.learning_rate = job.job.optimizer().learning_rate() * *factor;
       entrant.overrides = {
           absl::StrCat("sync={", FormatSyncLine(choice.sync), "}"),
           absl::StrFormat("optimizer.learning_rate=%.10g",

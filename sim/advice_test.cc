@@ -117,6 +117,13 @@ TEST(AdviceTest, TheRateIsPartOfTheAdvice) {
   EXPECT_DOUBLE_EQ(advice.entrants[*advice.Recommended()].learning_rate, 0.4);
 }
 
+TEST(AdviceTest, ARateThatIsSaidTwiceRunsOnce) {
+  AdviceQuestion question = Question();
+  question.range.policies = {proto::SYNC};
+  question.rate_factors = {1, 2, 1};
+  EXPECT_EQ(Advised(question).entrants.size(), 2);
+}
+
 TEST(AdviceTest, AChoiceThatDivergesIsNotRecommended) {
   AdviceQuestion question = Question({"optimizer.learning_rate=1"});
   question.rate_factors = {0.5, 4};

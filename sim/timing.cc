@@ -10,6 +10,7 @@
 #include <cmath>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "sim/simulation_options_from_job.h"
 
@@ -110,6 +111,12 @@ absl::StatusOr<Timing> MeasureTiming(const ResolvedJob& job,
       return measured > updates;
     }));
     Timing timing = TimingOf(simulation.window(), workers, task);
+    if (timing.mean_update_time == 0) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "delays.compute: ", timing.updates,
+          " updates take no time, as the draws of a worker that nobody waits "
+          "for are all below 1 ns"));
+    }
     if (timing.updates >= options.most_updates ||
         timing.half_width <= options.precision * timing.mean_update_time) {
       return timing;

@@ -1,6 +1,7 @@
 // Checks the production coordinator in virtual time against the formulas.
 #include "sim/timing.h"
 
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -317,6 +318,19 @@ TEST(TimingTest, AJobWithoutComputeTimesIsRefused) {
       MeasureTiming(JobOf(choice, 2, "constant { ms: 0 }"), {});
   EXPECT_EQ(refused.status().message(),
             "delays.compute: must be set, and not always 0, for a simulation");
+}
+
+// Its updates have no end.
+TEST(TimingTest, AWorkerThatTakesNoTimeIsRefusedWhereNobodyWaitsForIt) {
+  const std::string path = testing::TempDir() + "/trace.txt";
+  std::ofstream(path) << "0 0\n500 1\n";
+  const std::string delay = absl::StrCat("trace { path: \"", path, "\" }");
+  const auto async =
+      MeasureTiming(JobOf({"ASYNC", proto::ASYNC, 0}, 2, delay), {});
+  EXPECT_EQ(async.status().message(),
+            "delays.compute: 3200 updates take no time, as the draws of a "
+            "worker that nobody waits for are all below 1 ns");
+  EXPECT_EQ(Measured({"SYNC", proto::SYNC, 0}, 2, delay).mean_update_time, 0.5);
 }
 
 TEST(TimingTest, ASimulationThatReachesTheEndOfVirtualTimeSaysSo) {
