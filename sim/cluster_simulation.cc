@@ -375,7 +375,7 @@ absl::Status ClusterSimulation::Execute(const Event& event) {
     shard.folded = 0;
   }
   for (const Event& pull : std::exchange(shard.parked, {})) Pull(pull);
-  queue_.Add(network_.Latency(),
+  queue_.Add(network_.Latency(ShardId(event.shard)),
              {Kind::kExecuted, event.shard, 0, event.number});
   return absl::OkStatus();
 }
@@ -486,7 +486,7 @@ void ClusterSimulation::Take() {
       decisions_.push_back(
           {decision->decision, VersionAfter(decision->decision, before)});
       for (int s = 0; s < shards(); ++s) {
-        queue_.Add(InOrder(&shards_[s].inbox, network_.Latency()),
+        queue_.Add(InOrder(&shards_[s].inbox, network_.Latency(ShardId(s))),
                    {Kind::kDecision, s, 0, decision->decision.number});
       }
     } else if (const auto* commit = std::get_if<RecordCommit>(&action)) {

@@ -1,6 +1,7 @@
 #include "sim/job_theory.h"
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -88,6 +89,17 @@ TEST(JobTheoryTest, AMeanOfZeroIsAConstantTime) {
     EXPECT_EQ(shifted->low, constant->low) << policy;
     EXPECT_EQ(shifted->high, constant->high) << policy;
   }
+}
+
+TEST(JobTheoryTest, KAsyncIsAsyncWithOneGradientAndSyncWithAll) {
+  const auto time = [](proto::Policy policy, int k) {
+    return ShiftedExponentialUpdateTime(policy, 4, k, 0.02, 0.05);
+  };
+  for (const auto& [k, same] : {std::pair(1, proto::ASYNC), {4, proto::SYNC}}) {
+    EXPECT_EQ(time(proto::K_ASYNC, k).low, time(same, 1).low);
+    EXPECT_EQ(time(proto::K_ASYNC, k).high, time(same, 1).low);
+  }
+  EXPECT_LT(time(proto::K_ASYNC, 2).low, time(proto::K_ASYNC, 2).high);
 }
 
 TEST(JobTheoryTest, KBatchSyncTakesNoLongWayToItsTime) {

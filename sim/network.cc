@@ -30,7 +30,9 @@ VirtualTime Network::Latency(WorkerId worker) {
 }
 
 // As of a worker beyond the last, who has no speed and no lines of its own.
-VirtualTime Network::Latency() { return Latency(WorkerId(workers_)); }
+VirtualTime Network::Latency(ShardId shard) {
+  return shard == ShardId(0) ? 0 : Latency(WorkerId(workers_));
+}
 
 VirtualTime Network::Send(VirtualTime now, double bandwidth, int64_t bytes,
                           int64_t link, Links* links) {

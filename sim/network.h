@@ -29,9 +29,10 @@ class Network {
 
   // Latency of the next message, in nanoseconds: of one from or to a worker, or
   // of one between the coordinator and a shard. The latter are never slow
-  // (two_speed), and draw from all lines of a trace.
+  // (two_speed), and draw from all lines of a trace; shard 0 is in the
+  // coordinator's process and has none.
   VirtualTime Latency(WorkerId worker);
-  VirtualTime Latency();
+  VirtualTime Latency(ShardId shard);
 
   // Nanoseconds from `now` until `bytes` sent now have arrived, including the
   // latency.

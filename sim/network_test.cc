@@ -26,7 +26,7 @@ constexpr ShardId kOther(1);
 
 TEST(NetworkTest, WithoutDelaysNothingTakesTime) {
   Network network;
-  EXPECT_EQ(network.Latency(), 0);
+  EXPECT_EQ(network.Latency(kOther), 0);
   EXPECT_EQ(network.ToWorker(5, kLead, kOne, 1 << 20), 0);
   EXPECT_EQ(network.ToShard(5, kOne, kLead, 1 << 20), 0);
 }
@@ -41,14 +41,15 @@ TEST(NetworkTest, AMessageTakesAsLongAsItsWorkersDo) {
   EXPECT_EQ(network.ToShard(0, kOne, kLead, 9), 1'000'000);
   EXPECT_EQ(network.ToWorker(0, kLead, kOne, 9), 1'000'000);
   // Between coordinator and shard.
-  EXPECT_EQ(network.Latency(), 1'000'000);
+  EXPECT_EQ(network.Latency(kOther), 1'000'000);
+  EXPECT_EQ(network.Latency(kLead), 0);
 }
 
 TEST(NetworkTest, AllMessagesDrawFromOneSequence) {
   const std::string delays = "latency { exponential { mean_ms: 1 } }";
   Network one = Made(delays), other = Made(delays);
   for (int i = 0; i < 10; ++i) {
-    EXPECT_EQ(one.Latency(WorkerId(i % 4)), other.Latency());
+    EXPECT_EQ(one.Latency(WorkerId(i % 4)), other.Latency(kOther));
   }
 }
 
@@ -56,7 +57,7 @@ TEST(NetworkTest, ATransferTakesItsSlowerLinkAndTheLatency) {
   Network network = Made(
       "latency { constant { ms: 0.001 } } worker_bandwidth: 1e9 "
       "shard_bandwidth: 4e9");
-  EXPECT_EQ(network.Latency(), 1000);
+  EXPECT_EQ(network.Latency(kOther), 1000);
   EXPECT_EQ(network.ToWorker(0, kLead, kOne, 4000), 4000 + 1000);
 }
 

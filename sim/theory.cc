@@ -142,8 +142,11 @@ UpdateTime ShiftedExponentialUpdateTime(proto::Policy policy, int workers,
                  : exact(BatchSyncUpdateTime(k, workers, shift, mean));
     case proto::K_ASYNC: {
       const double fresh = mean * HarmonicTail(workers, k);
-      return shift == 0 ? exact(fresh)
-                        : UpdateTime{ratio * expected, shift + fresh};
+      if (shift == 0) return exact(fresh);
+      // One waits for nobody, as under ASYNC; P for all, as under SYNC.
+      if (k == 1) return exact(expected / workers);
+      if (k == workers) return exact(shift + fresh);
+      return {ratio * expected, shift + fresh};
     }
     case proto::ASYNC:
       return exact(expected / workers);

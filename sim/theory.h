@@ -21,7 +21,8 @@ struct UpdateTime {
 //   K_BATCH_SYNC   integral over t of P(P fresh renewal processes have made
 //                  fewer than K renewals by t); K m / P for d = 0; for
 //                  K > 512 between K (d+m) / P and K (d+m) / P + d (P-1) / P
-//   K_ASYNC        m (H_P - H_{P-K}) for d = 0; else between K (d+m) / P and
+//   K_ASYNC        m (H_P - H_{P-K}) for d = 0, as ASYNC for K = 1, as SYNC
+//                  for K = P; else between K (d+m) / P and
 //                  d + m (H_P - H_{P-K})
 //   ASYNC          (d+m) / P
 //   K_BATCH_ASYNC  K (d+m) / P

@@ -229,6 +229,23 @@ TEST(TimingTest, OnlyASlowWorkersMessagesAreSlow) {
   }
 }
 
+// Messages between coordinator and shards draw from all lines of a trace.
+TEST(TimingTest, NoMessageTravelsBetweenTheCoordinatorAndItsOwnShard) {
+  const std::string path = testing::TempDir() + "/latency.txt";
+  std::ofstream(path) << "0 0\n1000 1\n";
+  const auto measured = [&](int shards) {
+    const auto timing = MeasureTiming(
+        JobOf({"ASYNC", proto::ASYNC, 0}, 1, "constant { ms: 30 }",
+              absl::StrCat("latency { trace { path: \"", path, "\" } }"),
+              shards),
+        {.precision = kPrecision});
+    EXPECT_TRUE(timing.ok()) << timing.status();
+    return timing->mean_update_time;
+  };
+  EXPECT_NEAR(measured(1), 0.030, 1e-9);
+  EXPECT_GT(measured(2), 0.100);
+}
+
 TEST(TimingTest, OfAGroupReadyTravelsByItselfToOneShardAsToTwo) {
   const auto measured = [](int shards) {
     const auto job = ParseJob(
@@ -342,7 +359,7 @@ TEST(TimingTest, ASimulationThatReachesTheEndOfVirtualTimeSaysSo) {
   EXPECT_EQ(timing.status().code(), absl::StatusCode::kOutOfRange);
   // An update takes 5e6 s, of 2^62 ns.
   EXPECT_TRUE(absl::StrContains(timing.status().message(),
-                                "146 years, after update 921"))
+                                "146 years, after update 922"))
       << timing.status();
 }
 
