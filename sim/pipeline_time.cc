@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 #include "common/delay_model.h"
@@ -102,6 +103,7 @@ TaskUse PipelineTime::Task(double whole, int batches) const {
   TaskUse use;
   use.seconds = group.Begin(0, 0, whole, batches);
   use.period = use.seconds;
+  std::vector<int> done(slots_, 1);  // Tasks, by slot.
   if (slots_ > 1) {
     // From when the slots have found their places among each other.
     constexpr int kFirst = 20, kThen = 200;
@@ -114,17 +116,24 @@ TaskUse PipelineTime::Task(double whole, int batches) const {
       use.seconds = group.Begin(static_cast<int>(next - ends.begin()), now,
                                 whole, batches);
       *next = now + use.seconds;
-      if (task == kFirst * slots_) begin = now;
+      if (task == kFirst * slots_) {
+        begin = now;
+        done.assign(slots_, 0);
+      } else {
+        ++done[next - ends.begin()];
+      }
       use.period = (now - begin) / (kThen * slots_);
     }
   }
+  const int all = std::accumulate(done.begin(), done.end(), 0);
   for (const Stage& stage : stages_) {
-    for (int replica = 0; replica < stage.replicas; ++replica) {
-      // Of the slots, its share; they take turns.
-      const int slots =
-          (slots_ - replica + stage.replicas - 1) / stage.replicas;
-      use.computing.push_back((stage.forward + stage.backward) * whole * slots /
-                              slots_);
+    std::vector<double> of_replica(stage.replicas, 0);
+    for (int slot = 0; slot < slots_; ++slot) {
+      of_replica[slot % stage.replicas] += done[slot];
+    }
+    for (const double tasks : of_replica) {
+      use.computing.push_back((stage.forward + stage.backward) * whole * tasks /
+                              all);
     }
   }
   return use;

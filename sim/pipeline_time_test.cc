@@ -129,6 +129,16 @@ TEST(PipelineTimeTest, TasksThatEndTwoAtATimeHaveTheirMeanPeriod) {
   EXPECT_NEAR(use.period, 6, kNear);
 }
 
+// Slots 0 and 2 share a replica; slot 1 has the other, and is twice as fast.
+TEST(PipelineTimeTest, ASlotThatSharesItsReplicaWithFewerMakesMoreTasks) {
+  std::vector<PipelineTime::Stage> stages = {Stage(1)};
+  stages[0].replicas = 2;
+  const TaskUse use = PipelineTime(stages, 1, 0, /*slots=*/3).Task(12);
+  EXPECT_NEAR(use.period, 6, 0.1);
+  EXPECT_THAT(use.computing,
+              ElementsAre(DoubleNear(6, 0.1), DoubleNear(6, 0.1)));
+}
+
 // One process, one micro-batch of 3 s.
 TEST(GroupScheduleTest, WhatBeginsLaterTakesWhatIsLeft) {
   const PipelineTime time({Stage(1)}, 1, 0, /*slots=*/2);
