@@ -275,11 +275,12 @@ std::vector<std::string> WarningsOf(const proto::Job& job,
   const int others = (GroupsOf(job) - 1) * SlotsOf(job);
   const bool one_per_worker = job.sync().policy() == proto::K_SYNC ||
                               job.sync().policy() == proto::K_ASYNC;
-  if (SlotsOf(job) > 1 && others > 0 && one_per_worker &&
-      job.sync().k() > others) {
+  const int k = GradientsOf(job).most;
+  if (SlotsOf(job) > 1 && others > 0 && one_per_worker && k > others) {
     warnings.push_back(absl::StrCat(
-        "sync.k is ", job.sync().k(), ", and while one of ", GroupsOf(job),
-        " groups is gone there are ", others,
+        k == job.sync().k() ? "sync.k is " : "sync.k_schedule goes up to ", k,
+        ", and while one of ", GroupsOf(job), " groups is gone there are ",
+        others,
         " workers (worker.group.slots of each other group): updates then wait "
         "for it, or take what there is (sync.on_shortage)"));
   }

@@ -19,6 +19,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::SizeIs;
+using ::testing::StartsWith;
 
 // 20 * 16 + 16 + 16 + 1 = 353 weights, 1412 bytes; 1000 samples make 10
 // mini-batches.
@@ -339,6 +340,18 @@ TEST(CheckReportTest, MomentumOnStaleGradientsIsWarnedOf) {
   EXPECT_THAT(
       Report({"sync.policy=K_ASYNC", "optimizer.sgd.momentum=0.9"}).warnings,
       IsEmpty());
+}
+
+TEST(CheckReportTest, MoreGradientsThanTheOtherGroupsHaveAreWarnedOf) {
+  const std::string slots = "worker.group={ pipeline_stages: 2 slots: 2 }";
+  EXPECT_THAT(Report({slots}).warnings, IsEmpty());
+  EXPECT_THAT(
+      Report({slots, "sync.k=3"}).warnings,
+      ElementsAre(StartsWith("sync.k is 3, and while one of 2 groups is "
+                             "gone there are 2 workers")));
+  EXPECT_THAT(
+      Report({slots, "sync.k_schedule={ adaptive { max_k: 4 } }"}).warnings,
+      ElementsAre(StartsWith("sync.k_schedule goes up to 4, and while one")));
 }
 
 TEST(PrintCheckTest, JsonHasTheNamesThatOthersRelyOn) {
