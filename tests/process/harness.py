@@ -260,20 +260,40 @@ class Result(unittest.TextTestResult):
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
-        self.names = []
-
-    def stopTest(self, test):
-        super().stopTest(test)
-        self.failures += [(test, text) for text in take_reports()]
+        self.seconds = {}  # By name, in order.
+        self._begun = None
 
     def startTest(self, test):
         super().startTest(test)
-        self.names.append(test.id())
+        self._begun = time.monotonic()
+
+    def stopTest(self, test):
+        super().stopTest(test)
+        self.seconds[test.id()] = time.monotonic() - self._begun
+        self.failures += [(test, text) for text in take_reports()]
+
+
+def report_of(result):
+    """The result in the form that Bazel expects, JUnit's."""
+    bad = {t.id(): why for t, why in result.failures + result.errors}
+    skipped = {t.id(): why for t, why in result.skipped}
+    suite = ET.Element("testsuite", name=pathlib.Path(__file__).stem,
+                       tests=str(len(result.seconds)), failures=str(len(bad)),
+                       skipped=str(len(skipped)))
+    for name, seconds in result.seconds.items():
+        case = ET.SubElement(suite, "testcase", name=name,
+                             time=f"{seconds:.3f}")
+        if name in bad:
+            ET.SubElement(case, "failure", message="failed").text = bad[name]
+        elif name in skipped:
+            ET.SubElement(case, "skipped", message=skipped[name])
+    suites = ET.Element("testsuites", dict(suite.attrib))
+    suites.append(suite)
+    return ET.ElementTree(suites)
 
 
 def main():
-    """Runs the module's tests and writes the result in the form that Bazel
-    expects."""
+    """Runs the module's tests and writes the result where Bazel reads it."""
     program = unittest.main(
         module="__main__", exit=False, verbosity=2,
         testRunner=unittest.TextTestRunner(verbosity=2, resultclass=Result))
@@ -284,16 +304,6 @@ def main():
     for _, why in result.failures:
         if "Sanitizer" in why or "runtime error" in why:
             print(why, flush=True)
-    bad = {t.id(): why for t, why in result.failures + result.errors}
-    suite = ET.Element("testsuite", name=pathlib.Path(__file__).stem,
-                       tests=str(len(result.names)), failures=str(len(bad)),
-                       skipped=str(len(result.skipped)))
-    for name in result.names:
-        case = ET.SubElement(suite, "testcase", name=name)
-        if name in bad:
-            ET.SubElement(case, "failure", message="failed").text = bad[name]
-    suites = ET.Element("testsuites", dict(suite.attrib))
-    suites.append(suite)
     if "XML_OUTPUT_FILE" in os.environ:
-        ET.ElementTree(suites).write(os.environ["XML_OUTPUT_FILE"])
-    raise SystemExit(0 if result.wasSuccessful() and result.names else 1)
+        report_of(result).write(os.environ["XML_OUTPUT_FILE"])
+    raise SystemExit(0 if result.wasSuccessful() and result.seconds else 1)

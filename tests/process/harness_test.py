@@ -31,6 +31,27 @@ class HarnessTest(unittest.TestCase):
         self.assertTrue(runner.run(unittest.FunctionTestCase(lambda: None))
                         .wasSuccessful(), "a report counts once")
 
+    def test_the_report_tells_what_passed_failed_and_was_skipped(self):
+        class Cases(unittest.TestCase):
+            def test_fails(self):
+                self.fail("why")
+
+            def test_is_skipped(self):
+                self.skipTest("SKIPPED: no GPU")
+
+            def test_passes(self):
+                pass
+
+        result = unittest.TextTestRunner(
+            stream=io.StringIO(), resultclass=harness.Result).run(
+                unittest.defaultTestLoader.loadTestsFromTestCase(Cases))
+        failed, skipped, passed = harness.report_of(result).iter("testcase")
+        self.assertIn("why", failed.find("failure").text)
+        self.assertEqual(skipped.find("skipped").get("message"),
+                         "SKIPPED: no GPU")
+        self.assertEqual(list(passed), [])
+        self.assertGreaterEqual(float(passed.get("time")), 0)
+
     def test_the_daemons_are_those_of_the_configuration_that_is_tested(self):
         for daemon in (harness.TOOL, harness.PS_SERVER, harness.WORKER,
                        harness.EVALUATOR):
