@@ -3,6 +3,7 @@
 #include <fnmatch.h>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 
 namespace sluice {
 namespace {
@@ -12,6 +13,12 @@ void SetFactors(const proto::TensorGroup& group, TensorSpec* tensor) {
   if (group.has_weight_decay_factor()) {
     tensor->factors.decay = group.weight_decay_factor();
   }
+}
+
+// A pattern of fnmatch, to which brackets and backslashes are more than
+// themselves.
+std::string Escaped(const std::string& pattern) {
+  return absl::StrReplaceAll(pattern, {{"[", R"(\[)"}, {R"(\)", R"(\\)"}});
 }
 
 }  // namespace
@@ -26,11 +33,12 @@ std::vector<std::string> ApplyTensorGroups(const proto::Optimizer& optimizer,
     for (int p = 0; p < group.tensor_size(); ++p) {
       const std::string path =
           absl::StrCat("optimizer.group[", g, "].tensor[", p, "]");
+      const std::string pattern = Escaped(group.tensor(p));
       bool fits = false;
       for (size_t i = 0; i < tensors->size(); ++i) {
         TensorSpec& tensor = (*tensors)[i];
         if (tensor.is_statistic() ||
-            fnmatch(group.tensor(p).c_str(), tensor.name.c_str(), 0) != 0) {
+            fnmatch(pattern.c_str(), tensor.name.c_str(), 0) != 0) {
           continue;
         }
         fits = true;

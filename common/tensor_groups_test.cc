@@ -74,6 +74,20 @@ TEST_F(TensorGroupsTest, APatternThatFitsNothingIsNamed) {
   EXPECT_THAT(Apply("group { tensor: 'norm.mean' }"), testing::SizeIs(1));
 }
 
+// Those of a model process may have any printable character.
+TEST_F(TensorGroupsTest, ANameWithBracketsAndBackslashesNamesItsTensor) {
+  tensors_[0].name = "net[0]['w']";
+  tensors_[1].name = "net0w";
+  tensors_[2].name = R"(a\b)";
+  EXPECT_THAT(Apply("group { tensor: \"net[0]['w']\" tensor: 'a\\\\b' "
+                    "learning_rate_factor: 2 }"),
+              IsEmpty());
+  EXPECT_THAT(Rates(), ElementsAre(2, 1, 2, 1));
+  EXPECT_THAT(Apply("group { tensor: 'net[*' learning_rate_factor: 3 }"),
+              IsEmpty());
+  EXPECT_THAT(Rates(), ElementsAre(3, 1, 2, 1));
+}
+
 TEST_F(TensorGroupsTest, ATensorOfTwoGroupsIsNamedWithBoth) {
   EXPECT_THAT(
       Apply("group { tensor: 'conv.*' } group { tensor: '*.bias' }"),
