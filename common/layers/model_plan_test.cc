@@ -100,6 +100,19 @@ TEST(ModelPlanTest, AResidualThatNoProjectionFitsIsRefused) {
             "its layers' output (2, 4, 4)");
 }
 
+// Of 4 rows strides of 2 and 3 leave 2, of 10 columns only 3 leaves 4.
+TEST(ModelPlanTest, AProjectionsStrideFitsHeightAndWidth) {
+  using Shape = std::vector<int64_t>;
+  for (const Shape& input : {Shape{2, 4, 10}, Shape{2, 10, 4}}) {
+    const auto plan = Plan(
+        "layer { residual { layer { conv2d { channels: 3 kernel: 1 stride: 3 } "
+        "} } } layer { flatten {} }",
+        input);
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    EXPECT_EQ(plan->layers[0].projection[0].layer.conv2d().stride(), 3);
+  }
+}
+
 TEST(ModelPlanTest, RepeatsInRepeatsAreBounded) {
   EXPECT_THAT(
       ErrorOf("layer { repeat { times: 1000 layer { repeat { times: 1000 "

@@ -1,10 +1,12 @@
 // Where the body changes the shape, a projection without bias takes the input
 // there: a dense layer, or for images a 1x1 convolution whose stride follows
-// from the two heights:
+// from the heights and widths: the smallest that fits both, if any does.
 //
 //   (64, 56, 56) to (128, 28, 28)    stride 2: (56 - 1) / 2 + 1 = 28
 //   (64, 7, 7) to (64, 4, 4)         stride 2: (7 - 1) / 2 + 1 = 4
 //   (64, 5, 5) to (64, 4, 4)         stride 2 would give 3: refused
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "common/fill_default.h"
 #include "common/layers/layer_kind.h"
@@ -48,7 +50,8 @@ absl::Status Project(LayerPlan* residual, ShapeInference* model) {
     proto::Conv2d* conv = projection.Add()->mutable_conv2d();
     conv->set_channels(to[0]);
     conv->set_kernel(1);
-    conv->set_stride((from[1] + to[1] - 1) / to[1]);
+    conv->set_stride(
+        std::max((from[1] + to[1] - 1) / to[1], (from[2] + to[2] - 1) / to[2]));
     conv->set_bias(false);
   }
   for (proto::Layer& layer : projection) layer.set_name("projection");
