@@ -18,10 +18,13 @@ void Check(const proto::Layer& layer, const std::string& path, Checker* check) {
   check->AboveZero(absl::StrCat(path, ".epsilon"), norm.epsilon(), 1e6);
 }
 
-// Of (channels, height, width) or (channels).
 absl::Status Infer(LayerPlan* layer, ShapeInference* model) {
-  if (layer->input_shape.size() != 1) {
-    SLUICE_RETURN_IF_ERROR(CheckImage(*layer));
+  const size_t dimensions = layer->input_shape.size();
+  if (dimensions != 1 && dimensions != 3) {
+    return LayerError(*layer,
+                      absl::StrCat("expected (channels, height, width) or "
+                                   "(features), got ",
+                                   FormatShape(layer->input_shape)));
   }
   const int64_t channels = layer->input_shape[0];
   SLUICE_RETURN_IF_ERROR(model->AddGammaAndBeta(channels, layer));

@@ -205,6 +205,14 @@ TEST(ModelPlanTest, GroupsThatDoNotDivideTheChannelsAreRefused) {
             "layer group_norm0: expected (channels, height, width), got (64)");
 }
 
+TEST(ModelPlanTest, ABatchNormOfASequenceIsRefused) {
+  EXPECT_EQ(ErrorOf("layer { embedding { features: 4 } } "
+                    "layer { batch_norm {} }",
+                    {3}),
+            "layer batch_norm1: expected (channels, height, width) or "
+            "(features), got (3, 4)");
+}
+
 TEST(ModelPlanTest, AResidualStartsItsLastGammaAtZeroOnRequest) {
   const auto plan = Plan(
       "layer { residual { zero_init_last_gamma: true "
