@@ -5,6 +5,7 @@
 #include <dnnl.hpp>
 #include <map>
 #include <memory>
+#include <new>
 #include <unordered_map>
 #include <utility>
 
@@ -90,7 +91,7 @@ class Primitive {
 };
 
 // Runs `f`; what oneDNN throws becomes a status of `code` that begins with
-// `what`.
+// `what`, and where memory is short kResourceExhausted.
 template <typename F>
 absl::Status CatchOneDnn(absl::StatusCode code, absl::string_view what, F f) {
   try {
@@ -98,6 +99,9 @@ absl::Status CatchOneDnn(absl::StatusCode code, absl::string_view what, F f) {
     return absl::OkStatus();
   } catch (const dnnl::error& error) {
     return absl::Status(code, absl::StrCat(what, ": oneDNN: ", error.what()));
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(what, ": no memory to work in"));
   }
 }
 

@@ -235,5 +235,15 @@ TEST(SequenceOpsTest, NanReachesTheOutputs) {
   for (int t = 1; t < 4; ++t) EXPECT_TRUE(std::isnan(y[t])) << t;
 }
 
+TEST(SequenceOpsTest, AnAttentionWhoseScoresDoNotFitInMemoryIsRefused) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "SKIPPED: the sanitizer ends a process that asks for so much";
+#endif
+  // More than an address space has.
+  const auto op = Cpu()->Prepare(AttentionShape{1 << 23, 1, 1}, 1);
+  EXPECT_EQ(op.status(),
+            absl::ResourceExhaustedError("attention: no memory to work in"));
+}
+
 }  // namespace
 }  // namespace sluice::kernels
