@@ -2,6 +2,8 @@
 
 #include <fnmatch.h>
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 
@@ -26,6 +28,9 @@ std::string Escaped(const std::string& pattern) {
 std::vector<std::string> ApplyTensorGroups(const proto::Optimizer& optimizer,
                                            std::vector<TensorSpec>* tensors) {
   std::vector<std::string> violations;
+  const auto trained = std::find_if_not(
+      tensors->begin(), tensors->end(),
+      [](const TensorSpec& tensor) { return tensor.is_statistic(); });
   // By tensor, the pattern that has it: "optimizer.group[0].tensor[1]".
   std::vector<std::string> taken_by(tensors->size());
   for (int g = 0; g < optimizer.group_size(); ++g) {
@@ -53,8 +58,11 @@ std::vector<std::string> ApplyTensorGroups(const proto::Optimizer& optimizer,
       }
       if (fits) continue;
       violations.push_back(absl::StrCat(
-          path, ": must name a trained tensor, is \"", group.tensor(p),
-          "\"; `sluice check` lists them, ", tensors->front().name, " is one"));
+          path, ": must name a trained tensor, is \"", group.tensor(p), "\"; ",
+          trained == tensors->end()
+              ? "the model has none"
+              : absl::StrCat("`sluice check` lists them, ", trained->name,
+                             " is one")));
     }
   }
   return violations;

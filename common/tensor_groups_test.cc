@@ -71,7 +71,15 @@ TEST_F(TensorGroupsTest, APatternThatFitsNothingIsNamed) {
                           "tensor, is \"heads.*\"; `sluice check` lists them, "
                           "conv.weight is one"));
   // A running statistic has no rate.
-  EXPECT_THAT(Apply("group { tensor: 'norm.mean' }"), testing::SizeIs(1));
+  tensors_[0].moving_average = 0.1;
+  EXPECT_THAT(Apply("group { tensor: 'norm.mean' }"),
+              ElementsAre("optimizer.group[0].tensor[0]: must name a trained "
+                          "tensor, is \"norm.mean\"; `sluice check` lists "
+                          "them, conv.bias is one"));
+  for (TensorSpec& tensor : tensors_) tensor.moving_average = 0.1;
+  EXPECT_THAT(Apply("group { tensor: 'norm.mean' }"),
+              ElementsAre("optimizer.group[0].tensor[0]: must name a trained "
+                          "tensor, is \"norm.mean\"; the model has none"));
 }
 
 // Those of a model process may have any printable character.
