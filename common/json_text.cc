@@ -7,4 +7,8 @@ std::string JsonText(const nlohmann::ordered_json& json, int indent) {
                    nlohmann::ordered_json::error_handler_t::replace);
 }
 
+std::string Utf8Text(const std::string& text) {
+  return nlohmann::json::parse(JsonText(text)).get<std::string>();
+}
+
 }  // namespace sluice

@@ -12,6 +12,10 @@ namespace sluice {
 // the library's own dump() throws.
 std::string JsonText(const nlohmann::ordered_json& json, int indent = -1);
 
+// `text` with what is no UTF-8 replaced in the same way: protobuf parses no
+// message that holds such a string.
+std::string Utf8Text(const std::string& text);
+
 }  // namespace sluice
 
 #endif  // SLUICE_COMMON_JSON_TEXT_H_

@@ -1,5 +1,7 @@
 #include "cli/launch/death_reports.h"
 
+#include "common/json_text.h"
+
 namespace sluice {
 namespace {
 
@@ -25,7 +27,7 @@ void DeathReports::Add(const PartEnd& end, absl::Time now) {
   report.set_role(RoleOf(end.part));
   report.set_id(end.part == Part::kMember ? WorkerOf(end.number) : end.number);
   report.set_process(end.process);
-  report.set_reason(end.how);
+  report.set_reason(Utf8Text(end.how));
   pending_.emplace_back(now, std::move(report));
 }
 

@@ -31,6 +31,17 @@ TEST(DeathReportsTest, ADeathIsToldUntilItIsAnswered) {
   EXPECT_TRUE(reports.Due(kStart).empty());
 }
 
+TEST(DeathReportsTest, AReasonThatIsNoUtf8ArrivesAllTheSame) {
+  DeathReports reports;
+  PartEnd end = Killed(Part::kWorker, 0, "host:17");
+  end.how = "exit status 1: caf\xe9: is no file";
+  reports.Add(end, kStart);
+  proto::DeathReport arrived;
+  EXPECT_TRUE(
+      arrived.ParseFromString(reports.Due(kStart)[0].SerializeAsString()));
+  EXPECT_EQ(arrived.reason(), "exit status 1: caf\xef\xbf\xbd: is no file");
+}
+
 TEST(DeathReportsTest, AnAnswerIsThatOfItsProcess) {
   DeathReports reports;
   reports.Add(Killed(Part::kWorker, 0, "host:17"), kStart);

@@ -69,6 +69,30 @@ TEST(ClientSessionTest, WhoNamesItsInstructionsIsWelcomedOnlyWithTheRuns) {
   EXPECT_TRUE(session.welcomed());
 }
 
+// Protobuf would not parse it, and the coordinator see a connection that
+// breaks.
+TEST(ClientSessionTest, AReasonThatIsNoUtf8ArrivesAllTheSame) {
+  ClientSession session = Joined();
+  proto::ToCoordinator evaluated, rejected, stored;
+  evaluated.mutable_evaluated()->set_error("evaluated caf\xe9");
+  rejected.mutable_rejected()->set_reason("rejected caf\xe9");
+  stored.mutable_stored()->set_error("stored caf\xe9");
+  ASSERT_TRUE(session.Send(evaluated).ok());
+  ASSERT_TRUE(session.Send(rejected).ok());
+  ASSERT_TRUE(session.Send(stored).ok());
+  session.Leave("left caf\xe9", /*for_good=*/true);
+  const auto next = [&] {
+    proto::ToCoordinator arrived;
+    EXPECT_TRUE(arrived.ParseFromString(
+        session.NextFrame(kStart)->SerializeAsString()));
+    return arrived;
+  };
+  EXPECT_EQ(next().evaluated().error(), "evaluated caf\xef\xbf\xbd");
+  EXPECT_EQ(next().rejected().reason(), "rejected caf\xef\xbf\xbd");
+  EXPECT_EQ(next().stored().error(), "stored caf\xef\xbf\xbd");
+  EXPECT_EQ(next().leave().reason(), "left caf\xef\xbf\xbd");
+}
+
 TEST(ClientSessionTest, AReconnectResumesWithTheLastNumberReceived) {
   ClientSession session = Joined();
   ASSERT_EQ(*session.OnFrame(TaskFrame(1), kStart), Event::kMessage);
