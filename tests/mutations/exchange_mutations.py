@@ -340,7 +340,7 @@ EXCHANGE = Core(
                                          "tensor_digests", "optimizer",
                                          "shared_chunks")] + [
         "kernels/optimizer_kernels.cc", "common/grant.cc",
-        "common/parameter_layout.cc", "common/random.cc",
+        "common/json_text.cc", "common/parameter_layout.cc", "common/random.cc",
         "common/secret.cc", "common/shared_memory.cc",
         "common/wire/float_code.cc", "common/wire/payload.cc",
         "common/wire/wire_format.cc", SESSION + "client_session.cc",
