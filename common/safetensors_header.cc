@@ -31,10 +31,11 @@ absl::StatusOr<SafetensorsHeader::Tensor> ParseTensor(
     const std::string& path, const std::string& name,
     const nlohmann::json& value) {
   try {
-    if (value.at("dtype") != "F32") {
-      return absl::InvalidArgumentError(
-          absl::StrCat(path, ": tensor ", name, " has dtype ",
-                       value.at("dtype").dump(), ", expected \"F32\""));
+    const auto dtype = value.at("dtype").get<std::string>();
+    if (dtype != "F32") {
+      return absl::InvalidArgumentError(absl::StrCat(path, ": tensor ", name,
+                                                     " has dtype \"", dtype,
+                                                     "\", expected \"F32\""));
     }
     SafetensorsHeader::Tensor tensor;
     tensor.shape = value.at("shape").get<std::vector<int64_t>>();

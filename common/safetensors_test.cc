@@ -244,6 +244,19 @@ INSTANTIATE_TEST_SUITE_P(Files, MalformedTest, ::testing::ValuesIn(kMalformed),
                            return std::string(info.param.what);
                          });
 
+// Whoever prints it takes as much stack as it is deep.
+TEST_F(SafetensorsTest, ADtypeOfListsInListsIsRefused) {
+  constexpr int kDeep = 300000;
+  WriteFile(absl::StrCat(R"({"dense0.bias":{"dtype":)", std::string(kDeep, '['),
+                         std::string(kDeep, ']'),
+                         R"(,"shape":[2],"data_offsets":[0,8]}})"),
+            8);
+  const auto read = ReadSafetensors(path_, layout_);
+  EXPECT_EQ(read.status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(read.status().message()),
+              HasSubstr("tensor dense0.bias: "));
+}
+
 TEST_F(SafetensorsTest, AHeaderLongerThanTheFileIsRefused) {
   const uint64_t n = 1u << 30;
   WriteBytes(std::string(reinterpret_cast<const char*>(&n), sizeof(n)) + "{}");
