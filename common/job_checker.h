@@ -4,6 +4,7 @@
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/message.h>
 
+#include <cfloat>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -44,10 +45,13 @@ class Checker {
     Require(value >= least, path,
             absl::StrCat("must be ", least, " or more", why, ", is ", value));
   }
+  // As a float32, too: an epsilon that is 0 there keeps no division whole.
   void AboveZero(const std::string& path, double value,
                  double most = kLongest) {
-    Require(value > 0 && value <= most, path,
-            absl::StrCat("must be above 0 and at most ", most, ", is ", value));
+    const bool vanishes = value > 0 && value < FLT_MIN;
+    Require(value > 0 && !vanishes && value <= most, path,
+            absl::StrCat("must be above 0 and at most ", most, ", is ", value,
+                         vanishes ? ", which is 0 in float32" : ""));
   }
   // At least 0 and below 1.
   void Share(const std::string& path, double value) {

@@ -44,5 +44,14 @@ TEST(JobLearningRateTest, EpochsBecomeSamples) {
             std::vector<double>({3000, 4500}));
 }
 
+// 1.1 * 50000 is a little more than 55,000 in double.
+TEST(JobLearningRateTest, AStepIsNotLateByTheRoundingOfItsEpochs) {
+  proto::Job job = Job();
+  job.mutable_schedule()->mutable_step()->add_at_epochs(1.1);
+  job.mutable_schedule()->mutable_step()->add_at_epochs(1.00001);
+  EXPECT_EQ(JobLearningRate(job, 50000).step_at,
+            std::vector<double>({55000, 1.00001 * 50000}));
+}
+
 }  // namespace
 }  // namespace sluice

@@ -11,6 +11,7 @@ namespace sluice {
 //                      reaps children and nobody learns how they ended
 //   descriptors 0-2    those that are closed become /dev/null, or what is
 //                      opened next would get the log's lines
+//   std::terminate     says of a std::bad_alloc that memory is short
 //
 // Call first in `main`, before other threads exist.
 void SetUpProcess();

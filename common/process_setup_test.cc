@@ -1,9 +1,15 @@
 #include "common/process_setup.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <thread>
 
 #include "common/ignored_signal.h"
 
@@ -51,6 +57,32 @@ TEST(ProcessSetupTest, AStandardStreamThatIsOpenStaysAsItIs) {
   char byte = 0;
   EXPECT_EQ(read(pipe_ends[0], &byte, 1), 1);
   waitpid(child, nullptr, 0);
+}
+
+// What a process says that ends by `exception`.
+template <typename Exception>
+std::string SaidAtTheEndBy(const Exception& exception) {
+  testing::internal::CaptureStderr();
+  const pid_t child = fork();
+  if (child == 0) {
+    SetUpProcess();
+    std::thread([&] { throw exception; }).join();
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFSIGNALED(status));
+  EXPECT_EQ(WTERMSIG(status), SIGABRT);
+  return testing::internal::GetCapturedStderr();
+}
+
+TEST(ProcessSetupTest, WhereMemoryIsShortAProcessSaysSo) {
+  EXPECT_THAT(SaidAtTheEndBy(std::bad_alloc()),
+              testing::StartsWith("event=out_of_memory error=\"no memory"));
+}
+
+TEST(ProcessSetupTest, OfAnyOtherExceptionAProcessSaysWhatItIs) {
+  EXPECT_THAT(SaidAtTheEndBy(std::runtime_error("a fault")),
+              testing::HasSubstr("a fault"));
 }
 
 }  // namespace

@@ -27,6 +27,14 @@ absl::Status Broken(const std::string& path, absl::string_view what) {
   return absl::DataLossError(absl::StrCat(path, ": ", what));
 }
 
+// The library would take 256.7 for 256.
+bool AreCounts(const nlohmann::json& values) {
+  return values.is_array() &&
+         std::all_of(values.begin(), values.end(), [](const auto& value) {
+           return value.is_number_unsigned();
+         });
+}
+
 absl::StatusOr<SafetensorsHeader::Tensor> ParseTensor(
     const std::string& path, const std::string& name,
     const nlohmann::json& value) {
@@ -36,6 +44,11 @@ absl::StatusOr<SafetensorsHeader::Tensor> ParseTensor(
       return absl::InvalidArgumentError(absl::StrCat(path, ": tensor ", name,
                                                      " has dtype \"", dtype,
                                                      "\", expected \"F32\""));
+    }
+    for (const char* field : {"shape", "data_offsets"}) {
+      if (AreCounts(value.at(field))) continue;
+      return Broken(path, absl::StrCat("tensor ", name, ": ", field,
+                                       " is no list of whole numbers"));
     }
     SafetensorsHeader::Tensor tensor;
     tensor.shape = value.at("shape").get<std::vector<int64_t>>();
