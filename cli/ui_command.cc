@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "absl/synchronization/mutex.h"
 #include "cli/commands.h"
 #include "cli/launch/coordinator_watch.h"
@@ -160,6 +161,8 @@ int ShowUi(const UiFlags& flags) {
   ShownRun run(flags.run, *std::move(security));
   HttpAccess access;
   access.hosts = {"localhost", "127.0.0.1", "[::1]"};
+  access.hosts.emplace_back(  // Another of the loopback's.
+      absl::StripSuffix(HostPort{at->host, 0}.ToString(), ":0"));
   access.token = DrawToken();
   access.actions["/api/stop"] = [&run](const HttpArguments&) {
     const absl::Status stopped = run.Stop();

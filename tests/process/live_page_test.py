@@ -62,9 +62,9 @@ class ShownRun(cluster.Training):
 class Ui:
     """`sluice ui` of a run's folder; ends with the `with`."""
 
-    def __init__(self, run_dir):
+    def __init__(self, run_dir, *flags):
         self.process = subprocess.Popen(
-            [harness.TOOL, "ui", str(run_dir)], stdout=subprocess.PIPE,
+            [harness.TOOL, "ui", str(run_dir), *flags], stdout=subprocess.PIPE,
             text=True)
         printed = self.process.stdout.readline()
         self.url = re.search(r"http://\S+/#\w+", printed).group()
@@ -183,6 +183,15 @@ class UiTest(unittest.TestCase):
             (folder / "summary.json").write_text('{"version": 7}')
             self.assertIn("summary.json: is damaged: seconds is missing",
                           ui.state()["error"])
+
+    def test_answers_at_the_address_that_it_prints(self):
+        begun = harness.scratch()
+        (begun / "addresses").touch()
+        for address in "127.0.0.5", "[0:0:0:0:0:0:0:1]":
+            with self.subTest(address=address):
+                with Ui(begun, f"--http={address}:0") as ui:
+                    self.assertIn(f"//{address}:", ui.url)
+                    self.assertEqual(ui.ask("api/state")[0], 200)
 
     def test_bad_flags_are_named(self):
         begun = harness.scratch()
