@@ -39,6 +39,13 @@ absl::StatusOr<std::unique_ptr<PartStorage>> PartStorage::Create(
   const std::string path =
       std::filesystem::absolute(folder + "/faulty_disk.so", error).string();
   const std::string run = std::filesystem::absolute(run_dir, error).string();
+  // What separates two libraries in LD_PRELOAD, or the words of a fault.
+  if (absl::StrCat(path, run).find_first_of(" :\n") != std::string::npos) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("faults of the storage: expected a run folder without "
+                     "space, colon and newline in its path, is ",
+                     run));
+  }
   std::filesystem::copy_file(library, path, error);
   if (error) {
     return absl::NotFoundError(

@@ -20,6 +20,7 @@ class PartStorage {
  public:
   // Copies `library` into `folder`, and writes beside it what is to fail.
   // kNotFound: there is no such library. The message says how to build it.
+  // kInvalidArgument: a path cannot be named to the library.
   static absl::StatusOr<std::unique_ptr<PartStorage>> Create(
       const std::string& library, const std::string& folder,
       const std::string& run_dir);

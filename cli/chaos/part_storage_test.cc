@@ -59,5 +59,16 @@ TEST_F(PartStorageTest, ALibraryThatIsNotThereIsNamed) {
               HasSubstr("/nowhere/a.so: No such file"));
 }
 
+TEST_F(PartStorageTest, AFolderThatNoLibraryIsLoadedFromIsRefused) {
+  for (const std::string name : {"/a run", "/a:run", "/a\nrun"}) {
+    const std::string folder = folder_ + name;
+    std::filesystem::create_directories(folder);
+    const auto storage =
+        PartStorage::Create(library_, folder, folder + "/disturbed");
+    EXPECT_TRUE(absl::IsInvalidArgument(storage.status())) << name;
+    EXPECT_THAT(std::string(storage.status().message()), HasSubstr(folder));
+  }
+}
+
 }  // namespace
 }  // namespace sluice
