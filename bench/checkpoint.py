@@ -56,10 +56,14 @@ def train(args, job, *sets):
              *(w for s in sets for w in ("--set", s))],
             stdout=subprocess.DEVNULL)
         peak = 0
-        while process.poll() is None:
-            peak = max(peak, peak_bytes(run / "job.textproto"))
-            # The system records the peak, so polling does not miss it.
-            time.sleep(0.2)
+        try:
+            while process.poll() is None:
+                peak = max(peak, peak_bytes(run / "job.textproto"))
+                # The system records the peak, so polling does not miss it.
+                time.sleep(0.2)
+        finally:
+            process.terminate()  # If it goes on.
+            process.wait()
         assert process.returncode == 0
         summary = json.loads((run / "summary.json").read_text())
         first, last = report.metrics_from(

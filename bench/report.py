@@ -6,11 +6,17 @@ and how to wait for them."""
 import argparse
 import json
 import pathlib
+import signal
+import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 DEADLINE_S = 120  # For anything that is waited for.
 POLL_S = 0.01     # Between two looks at another process.
+
+# SIGTERM ends a benchmark as Ctrl-C does: what it has started ends before it,
+# and its folders go.
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
 
 
 def run_options(question, *, rounds, every, units, tiny):

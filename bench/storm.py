@@ -105,10 +105,10 @@ def schedule(args):
 def storm(args, sync, folder):
     """Runs the two runs. Returns of each its rate, ledger and goodput."""
     runs = {}
-    for name in ("undisturbed", "disturbed"):
-        (folder / name).mkdir()
-        runs[name] = Run(args, sync, folder / name)
     try:
+        for name in ("undisturbed", "disturbed"):
+            (folder / name).mkdir()
+            runs[name] = Run(args, sync, folder / name)
         begun = {name: run.samples() for name, run in runs.items()}
         start = time.monotonic()
         for after, part in schedule(args):

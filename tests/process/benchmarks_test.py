@@ -27,6 +27,17 @@ def command_of(path):
     return None
 
 
+def processes_that_name(folder):
+    """The command lines in which the folder stands."""
+    found = []
+    for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            found.append(path.read_bytes().decode(errors="replace"))
+        except OSError:  # It has ended.
+            continue
+    return [line for line in found if str(folder) in line]
+
+
 class BenchmarksTest(unittest.TestCase):
 
     def check(self, report, name):
@@ -67,6 +78,23 @@ class BenchmarksTest(unittest.TestCase):
                 self.check(report, "exchange")
                 self.assertEqual(
                     {row["expected_from"] for row in report["rows"]}, others)
+
+    def test_one_that_is_told_to_end_leaves_nothing_behind(self):
+        for name, *flags in (("storm", "--minutes=5"),
+                             ("checkpoint", "--units=16", "--seconds=300"),
+                             ("recovery", "--units=16", "--every=300")):
+            with self.subTest(name):
+                folder = harness.scratch()
+                process = subprocess.Popen(
+                    [*command_of(BENCH / f"{name}.py"), *flags],
+                    env={**os.environ, "TMPDIR": str(folder)})
+                harness.wait_until(
+                    lambda: list(folder.glob("**/metrics.jsonl")),
+                    "a run to begin", process)
+                process.terminate()
+                self.assertEqual(process.wait(harness.TIMEOUT_S), 143)
+                self.assertEqual(list(folder.iterdir()), [])
+                self.assertEqual(processes_that_name(folder), [])
 
     def kernels(self, *args):
         result = subprocess.run(
