@@ -50,7 +50,11 @@ def disturb(args, policy, seed):
                 result.stderr + result.stdout)
         if not result.stdout:
             sys.exit(f"{' '.join(map(str, command))}\n{result.stderr}")
-        return json.loads(result.stdout)
+        found = json.loads(result.stdout)
+        if found["undisturbed"]["test_accuracy"] is None:
+            sys.exit(f"{args.job}: expected a job of a classification: its "
+                     "evaluations measure no accuracy")
+        return found
 
 
 def accuracy(found, side):

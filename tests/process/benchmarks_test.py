@@ -96,6 +96,16 @@ class BenchmarksTest(unittest.TestCase):
                 self.assertEqual(list(folder.iterdir()), [])
                 self.assertEqual(processes_that_name(folder), [])
 
+    def test_chaos_of_a_job_without_accuracy_is_refused(self):
+        result = subprocess.run(
+            [*command_of(BENCH / "chaos.py"), "--tiny",
+             f"--job={harness.write_job(harness.LINEAR_JOB)}"],
+            timeout=harness.TIMEOUT_S, capture_output=True, text=True,
+            check=False)
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertIn("its evaluations measure no accuracy", result.stderr)
+        self.assertNotIn("Traceback", result.stderr)
+
     def kernels(self, *args):
         result = subprocess.run(
             [BENCH / "kernels", "--tiny", "--json", *args],
