@@ -70,7 +70,7 @@ class Export {
   }
 
   // Takes some lines; returns how many, 0: there are no more yet. kUnavailable:
-  // the event file cannot be written.
+  // a file cannot be read or written.
   absl::StatusOr<int> Advance() {
     in_.clear();  // Of having reached the end.
     int taken = 0;
@@ -89,6 +89,10 @@ class Export {
                   << ": passed over: " << records.status().message() << "\n";
       }
       line_.clear();
+    }
+    if (in_.bad()) {
+      return absl::UnavailableError(
+          absl::StrCat(metrics_path_, ": cannot be read"));
     }
     out_.flush();
     if (out_) return taken;

@@ -202,6 +202,14 @@ class ExportTensorboardTest(unittest.TestCase):
                       "run", result.stderr)
         self.assertEqual(list(folder.iterdir()), [])
 
+    def test_metrics_that_cannot_be_read_are_no_end(self):
+        folder = harness.scratch()
+        (folder / "metrics.jsonl").mkdir()  # Opened, but a read fails.
+        result = harness.tool("export-tensorboard", folder)
+        self.assertEqual((result.returncode, result.stdout), (1, ""))
+        self.assertEqual(result.stderr,
+                         f"{folder}/metrics.jsonl: cannot be read\n")
+
     def test_a_line_that_is_none_is_passed_over_and_named(self):
         folder = harness.scratch()
         metrics = folder / "metrics.jsonl"
