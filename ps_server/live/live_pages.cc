@@ -152,6 +152,19 @@ class RunFolder {
   std::thread thread_;  // Joined by the destructor.
 };
 
+// What Prometheus gets. Thread-safe.
+class Metrics {
+ public:
+  HttpAnswer Of(const proto::JobStatus& status) ABSL_LOCKS_EXCLUDED(mu_) {
+    absl::MutexLock lock(&mu_);
+    return {.type = kPrometheusType, .body = PrometheusMetrics(status, &sums_)};
+  }
+
+ private:
+  absl::Mutex mu_;  // Leaf lock: nothing else is acquired under it.
+  WorkerSums sums_ ABSL_GUARDED_BY(mu_);
+};
+
 bool IsThere(const std::string& state) {
   return state == "computing" || state == "waiting" || state == "serving" ||
          state == "left";
@@ -200,10 +213,10 @@ std::map<std::string, HttpPage> LivePages(StatusSource status,
     const auto read = folder->Follow();
     return State(std::move(now), read->metrics.Since(since), read->time);
   };
-  pages["/metrics"] = [status](const HttpArguments&) {
+  const auto metrics = std::make_shared<Metrics>();
+  pages["/metrics"] = [status, metrics](const HttpArguments&) {
     const auto now = status();
-    if (!now.ok()) return Unavailable(now.status());
-    return HttpAnswer{.type = kPrometheusType, .body = PrometheusMetrics(*now)};
+    return now.ok() ? metrics->Of(*now) : Unavailable(now.status());
   };
   pages["/healthz"] = [](const HttpArguments&) {
     return HttpAnswer{.body = "ok\n"};

@@ -33,19 +33,13 @@ void AddCounters(const CounterRow<Counters> (&table)[n],
   }
 }
 
-void AddWorkers(const proto::JobStatus& status, PrometheusText* metrics) {
-  CounterMap sums;
+void AddWorkers(const proto::JobStatus& status, const WorkerSums& sums,
+                PrometheusText* metrics) {
+  const bool many = status.worker_size() > kMostLabelledWorkers;
   std::map<std::string, int> states;
   for (const proto::WorkerStatus& worker : status.worker()) {
     ++states[worker.state()];
-    if (status.worker_size() > kMostLabelledWorkers) {
-      for (const auto& [name, value] : worker.counters()) {
-        // The time left of certificates has no sum; the first to expire is a
-        // metric of its own.
-        if (name != kCertificateSecondsLeft) sums[name] += value;
-      }
-      continue;
-    }
+    if (many) continue;
     const std::string id = absl::StrCat(worker.id());
     metrics->Gauge("worker_last_heard_seconds",
                    "Seconds since the worker was last heard",
@@ -53,7 +47,7 @@ void AddWorkers(const proto::JobStatus& status, PrometheusText* metrics) {
     metrics->ProcessCounters(
         "worker", id, {worker.counters().begin(), worker.counters().end()});
   }
-  metrics->ProcessCounters("worker", "", sums);
+  if (many) metrics->ProcessCounters("worker", "", sums.Sums());
   for (const auto& [state, count] : states) {
     metrics->Gauge("workers", "Workers, by state", count, {{"state", state}});
   }
@@ -161,14 +155,37 @@ void AddTraining(const proto::JobStatus& status, PrometheusText* metrics) {
 
 }  // namespace
 
-std::string PrometheusMetrics(const proto::JobStatus& status) {
+void WorkerSums::Look(const proto::JobStatus& status) {
+  for (const proto::WorkerStatus& worker : status.worker()) {
+    CounterMap& last = last_[worker.id()];
+    for (const auto& [name, value] : worker.counters()) {
+      // The time left of certificates has no sum; the first to expire is a
+      // metric of its own.
+      if (name == kCertificateSecondsLeft) continue;
+      if (value < last[name]) past_[name] += last[name];
+      last[name] = value;
+    }
+  }
+}
+
+CounterMap WorkerSums::Sums() const {
+  CounterMap sums = past_;
+  for (const auto& [worker, counters] : last_) {
+    for (const auto& [name, value] : counters) sums[name] += value;
+  }
+  return sums;
+}
+
+std::string PrometheusMetrics(const proto::JobStatus& status,
+                              WorkerSums* sums) {
+  sums->Look(status);
   PrometheusText metrics;
   AddTraining(status, &metrics);
   AddCounters(kRunCounters, status, &metrics);
   AddCounters(kCheckpointCounters, status, &metrics);
   AddStaleness(status, &metrics);
   AddTaskTimes(status, &metrics);
-  AddWorkers(status, &metrics);
+  AddWorkers(status, *sums, &metrics);
   AddShards(status, &metrics);
   return metrics.Text();
 }

@@ -33,8 +33,13 @@ proto::JobStatus StatusOf(int workers) {
   return status;
 }
 
+std::string MetricsOf(const proto::JobStatus& status) {
+  WorkerSums sums;
+  return PrometheusMetrics(status, &sums);
+}
+
 std::vector<std::string> LinesOf(const proto::JobStatus& status) {
-  return absl::StrSplit(PrometheusMetrics(status), '\n');
+  return absl::StrSplit(MetricsOf(status), '\n');
 }
 
 TEST(PrometheusMetricsTest, NamesCountersByOneRule) {
@@ -57,20 +62,19 @@ TEST(PrometheusMetricsTest, NamesCountersByOneRule) {
 }
 
 TEST(PrometheusMetricsTest, BeforeTheFirstRecoveryNoUpdateIsLost) {
-  EXPECT_THAT(PrometheusMetrics(proto::JobStatus()),
+  EXPECT_THAT(MetricsOf(proto::JobStatus()),
               HasSubstr("\nsluice_updates_lost_total 0\n"));
 }
 
 TEST(PrometheusMetricsTest, HasOneFamilyOfAName) {
-  const std::string text = PrometheusMetrics(StatusOf(3));
+  const std::string text = MetricsOf(StatusOf(3));
   const std::string type = "# TYPE sluice_worker_compute_seconds_total";
   EXPECT_EQ(text.find(type), text.rfind(type));
   EXPECT_THAT(text, HasSubstr(type));
 }
 
 TEST(PrometheusMetricsTest, QuotesWhatALabelHolds) {
-  EXPECT_THAT(PrometheusMetrics(StatusOf(1)),
-              HasSubstr("job=\"a \\\"job\\\"\""));
+  EXPECT_THAT(MetricsOf(StatusOf(1)), HasSubstr("job=\"a \\\"job\\\"\""));
 }
 
 TEST(PrometheusMetricsTest, ManyWorkersAreSums) {
@@ -82,6 +86,25 @@ TEST(PrometheusMetricsTest, ManyWorkersAreSums) {
   EXPECT_THAT(lines, Not(Contains(HasSubstr("worker_certificate"))));
   EXPECT_THAT(LinesOf(StatusOf(kMostLabelledWorkers)),
               Contains(HasSubstr("worker=\"99\"")));
+}
+
+TEST(PrometheusMetricsTest, ASumDoesNotFallWhenAWorkerIsStartedAgain) {
+  const int many = kMostLabelledWorkers + 1;
+  WorkerSums sums;
+  proto::JobStatus status = StatusOf(many);
+  const auto expect = [&](double seconds) {
+    EXPECT_THAT(PrometheusMetrics(status, &sums),
+                HasSubstr(absl::StrCat("\nsluice_worker_compute_seconds_total ",
+                                       seconds, "\n")));
+  };
+  auto& counters = *status.mutable_worker(7)->mutable_counters();
+  expect(1.5 * many);
+  counters.clear();  // It has joined and not said yet what it has counted.
+  expect(1.5 * many);
+  counters["compute_microseconds_total"] = 250'000;
+  expect(1.5 * many + 0.25);
+  counters["compute_microseconds_total"] = 500'000;
+  expect(1.5 * many + 0.5);
 }
 
 TEST(PrometheusMetricsTest, TheTimesOfAPhaseAreAHistogramInSeconds) {
