@@ -27,7 +27,11 @@ bool IsEvaluation(const Json& point) { return point.contains("test_loss"); }
 }  // namespace
 
 void MetricsHistory::Follow() {
-  std::ifstream in(path_, std::ios::binary);
+  std::ifstream in(path_, std::ios::binary | std::ios::ate);
+  if (in && in.tellg() < offset_) {  // Another run's file has its place.
+    offset_ = 0;
+    points_.clear();
+  }
   if (!in.seekg(offset_)) return;
   std::string read(kMostRead, '\0');
   in.read(read.data(), static_cast<std::streamsize>(read.size()));

@@ -24,7 +24,8 @@ class MetricsHistory {
       : path_(std::move(path)), most_(most) {}
 
   // Reads what has been appended since, 4 MiB at most. What is no line yet, or
-  // no line of metrics, is left for later or out.
+  // no line of metrics, is left for later or out. A file that has become
+  // shorter is read from its begin, and alone.
   void Follow();
 
   // Those with a number above `since`, in order: objects with "n", which counts

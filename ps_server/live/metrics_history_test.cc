@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
@@ -50,6 +51,21 @@ TEST_F(MetricsHistoryTest, FollowsAFileThatGrows) {
   Append("\"loss\": 0.5}\n");
   history.Follow();
   EXPECT_THAT(SecondsIn(history, 2), ElementsAre(3));
+}
+
+TEST_F(MetricsHistoryTest, AnotherRunInTheSameFolderHasNoPointsOfTheFirst) {
+  MetricsHistory history(path_);
+  AppendPoint(1);
+  AppendPoint(2);
+  history.Follow();
+  std::filesystem::remove(path_);
+  AppendPoint(4);
+  history.Follow();
+  AppendPoint(5);
+  history.Follow();
+  EXPECT_THAT(SecondsIn(history, 0), ElementsAre(4, 5));
+  // A browser that has the first run's gets the second's.
+  EXPECT_THAT(SecondsIn(history, 2), ElementsAre(4, 5));
 }
 
 TEST_F(MetricsHistoryTest, PassesOverALineThatIsTooLong) {
