@@ -8,21 +8,23 @@
 // about half a microsecond: two million records a second, in one file or in
 // many.
 
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 #include "bench/report.h"
+#include "bench/scratch_folder.h"
 #include "common/clock.h"
 #include "ps_server/coordinator/log/generations.h"
 
@@ -47,11 +49,8 @@ void Check(bool holds, const char* what) {
 // second commits it.
 class Run {
  public:
-  explicit Run(std::string folder) : folder_(std::move(folder)) {
-    std::filesystem::remove_all(folder_);
-    std::filesystem::create_directories(folder_);
-  }
-  ~Run() { std::filesystem::remove_all(folder_); }
+  Run(const std::string& folder, const std::string& name)
+      : folder_(folder, name) {}
 
   // `cut_every` 0 means one file. Returns the seconds it took.
   double Write(int64_t records, int64_t cut_every) {
@@ -59,8 +58,8 @@ class Run {
     proto::LogHeader header;
     header.set_generation(1);
     header.mutable_past();
-    auto log =
-        CommitLogWriter::Create(CommitLogPath(folder_, Generation(1)), header);
+    auto log = CommitLogWriter::Create(
+        CommitLogPath(folder_.path(), Generation(1)), header);
     Check(log.ok(), "the log cannot be written");
     std::vector<proto::LogRecord> batch;
     for (int64_t version = 1; 2 * version <= records; ++version) {
@@ -98,8 +97,9 @@ class Run {
     const absl::Time begin = Clock::Real()->Now();
     const pid_t child = fork();
     if (child == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
       std::vector<absl::Status> problems;
-      const PastGenerations past = *sluice::SumUp(folder_, &problems);
+      const PastGenerations past = *sluice::SumUp(folder_.path(), &problems);
       _exit(past.tasks == tasks && problems.empty() ? 0 : 1);
     }
     rusage used = {};
@@ -112,7 +112,7 @@ class Run {
   }
 
  private:
-  const std::string folder_;
+  const ScratchFolder folder_;
 };
 
 int Main(const Options& options) {
@@ -123,10 +123,10 @@ int Main(const Options& options) {
   const int64_t few = std::max<int64_t>(many / 5000, 10'000) / 2 * 2;
   const int64_t cut = options.tiny ? 2'000 : options.between_checkpoints;
   for (const int64_t cut_every : {cut, int64_t{0}}) {
-    Run young(absl::StrCat(options.folder, "/sluice_young_log_", getpid()));
+    Run young(options.folder, "sluice_young_log");
     young.Write(few, cut_every);
     const Run::Cost before = young.SumUp(few / 2);
-    Run old(absl::StrCat(options.folder, "/sluice_old_log_", getpid()));
+    Run old(options.folder, "sluice_old_log");
     const double wrote = old.Write(many, cut_every);
     const Run::Cost after = old.SumUp(many / 2);
     const std::string how =

@@ -7,8 +7,6 @@
 // about 4 products for each of its values along one axis, and for each of the
 // result's along the other: 2 million, four at a time, 0.3 ms.
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -24,6 +22,7 @@
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 #include "bench/report.h"
+#include "bench/scratch_folder.h"
 #include "common/clock.h"
 #include "common/image_list.h"
 #include "worker/data/data_source.h"
@@ -53,19 +52,18 @@ void Check(const absl::Status& status) {
 class Tree {
  public:
   Tree(const std::string& folder, int images)
-      : folder_(absl::StrCat(folder, "/sluice_images_", getpid())) {
-    std::filesystem::create_directories(folder_ + "/class");
+      : folder_(folder, "sluice_images") {
+    std::filesystem::create_directories(folder_.path() + "/class");
     for (int i = 0; i < images; ++i) {
-      std::ofstream(absl::StrCat(folder_, "/class/", i, ".jpg"),
+      std::ofstream(absl::StrCat(folder_.path(), "/class/", i, ".jpg"),
                     std::ios::binary)
           << WritePicture(375, 500, i, {.quality = 90});
     }
   }
-  ~Tree() { std::filesystem::remove_all(folder_); }
-  const std::string& folder() const { return folder_; }
+  const std::string& folder() const { return folder_.path(); }
 
  private:
-  const std::string folder_;
+  const ScratchFolder folder_;
 };
 
 // Every image is read and decoded whole, each thread its share.

@@ -5,6 +5,7 @@
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import unittest
@@ -27,15 +28,15 @@ def command_of(path):
     return None
 
 
-def processes_that_name(folder):
-    """The command lines in which the folder stands."""
-    found = []
+def is_named_by_a_process(folder):
+    """Whether the folder stands in a process's command line."""
     for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
         try:
-            found.append(path.read_bytes().decode(errors="replace"))
+            if str(folder).encode() in path.read_bytes():
+                return True
         except OSError:  # It has ended.
             continue
-    return [line for line in found if str(folder) in line]
+    return False
 
 
 class BenchmarksTest(unittest.TestCase):
@@ -80,21 +81,39 @@ class BenchmarksTest(unittest.TestCase):
                     {row["expected_from"] for row in report["rows"]}, others)
 
     def test_one_that_is_told_to_end_leaves_nothing_behind(self):
-        for name, *flags in (("storm", "--minutes=5"),
-                             ("checkpoint", "--units=16", "--seconds=300"),
-                             ("recovery", "--units=16", "--every=300")):
+        for name, status, *flags in (
+                ("storm.py", 143, "--minutes=5"),
+                ("checkpoint.py", 143, "--units=16", "--seconds=300"),
+                ("recovery.py", 143, "--units=16", "--every=300"),
+                ("commit_log", -15, "--records=100000000"),
+                ("images", -15, "--rounds=1000000")):
             with self.subTest(name):
                 folder = harness.scratch()
+                if not name.endswith(".py"):
+                    flags.append(f"--folder={folder}")
                 process = subprocess.Popen(
-                    [*command_of(BENCH / f"{name}.py"), *flags],
+                    [*command_of(BENCH / name), *flags],
                     env={**os.environ, "TMPDIR": str(folder)})
                 harness.wait_until(
-                    lambda: list(folder.glob("**/metrics.jsonl")),
-                    "a run to begin", process)
+                    lambda: any(list(folder.glob(f"**/{files}")) for files in
+                                ("metrics.jsonl", "commit_log", "*.jpg")),
+                    "it to begin", process)
                 process.terminate()
-                self.assertEqual(process.wait(harness.TIMEOUT_S), 143)
+                self.assertEqual(process.wait(harness.TIMEOUT_S), status)
                 self.assertEqual(list(folder.iterdir()), [])
-                self.assertEqual(processes_that_name(folder), [])
+                harness.wait_until(lambda: not is_named_by_a_process(folder),
+                                   "what it has started to end")
+
+    def test_one_that_fails_leaves_nothing_behind(self):
+        folder = harness.scratch()
+        result = subprocess.run(
+            ["sh", "-c", 'ulimit -f 100; exec "$@"', "-", BENCH / "commit_log",
+             f"--folder={folder}"], preexec_fn=lambda: signal.signal(
+                 signal.SIGXFSZ, signal.SIG_IGN), timeout=harness.TIMEOUT_S,
+            capture_output=True, text=True, check=False)
+        self.assertEqual((result.returncode, result.stderr),
+                         (1, "a record cannot be written\n"))
+        self.assertEqual(list(folder.iterdir()), [])
 
     def test_chaos_of_a_job_without_accuracy_is_refused(self):
         result = subprocess.run(
