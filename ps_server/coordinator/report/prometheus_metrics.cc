@@ -41,9 +41,11 @@ void AddWorkers(const proto::JobStatus& status, const WorkerSums& sums,
     ++states[worker.state()];
     if (many) continue;
     const std::string id = absl::StrCat(worker.id());
-    metrics->Gauge("worker_last_heard_seconds",
-                   "Seconds since the worker was last heard",
-                   worker.last_heard_s(), {{"worker", id}});
+    if (worker.state() != "missing") {  // Else it was never heard.
+      metrics->Gauge("worker_last_heard_seconds",
+                     "Seconds since the worker was last heard",
+                     worker.last_heard_s(), {{"worker", id}});
+    }
     metrics->ProcessCounters(
         "worker", id, {worker.counters().begin(), worker.counters().end()});
   }
@@ -60,9 +62,11 @@ void AddShards(const proto::JobStatus& status, PrometheusText* metrics) {
     const std::string id = absl::StrCat(shard.id());
     metrics->Gauge("shard_version", "The newest version that the shard holds",
                    static_cast<double>(shard.version()), {{"shard", id}});
-    metrics->Gauge("shard_last_heard_seconds",
-                   "Seconds since the shard was last heard",
-                   shard.last_heard_s(), {{"shard", id}});
+    if (shard.state() != "missing") {
+      metrics->Gauge("shard_last_heard_seconds",
+                     "Seconds since the shard was last heard",
+                     shard.last_heard_s(), {{"shard", id}});
+    }
     metrics->ProcessCounters(
         "shard", id, {shard.counters().begin(), shard.counters().end()});
   }

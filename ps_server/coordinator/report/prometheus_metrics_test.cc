@@ -77,6 +77,20 @@ TEST(PrometheusMetricsTest, QuotesWhatALabelHolds) {
   EXPECT_THAT(MetricsOf(StatusOf(1)), HasSubstr("job=\"a \\\"job\\\"\""));
 }
 
+TEST(PrometheusMetricsTest, WhoHasNeverJoinedHasNotJustBeenHeard) {
+  proto::JobStatus status = StatusOf(2);
+  status.mutable_worker(1)->set_state("missing");
+  EXPECT_THAT(LinesOf(status),
+              Contains("sluice_worker_last_heard_seconds{worker=\"0\"} 0"));
+  EXPECT_THAT(LinesOf(status),
+              Contains("sluice_shard_last_heard_seconds{shard=\"1\"} 0"));
+  status.mutable_shard(0)->set_state("missing");
+  EXPECT_THAT(LinesOf(status),
+              Not(Contains(HasSubstr("worker_last_heard_seconds{worker=\"1"))));
+  EXPECT_THAT(LinesOf(status),
+              Not(Contains(HasSubstr("shard_last_heard_seconds"))));
+}
+
 TEST(PrometheusMetricsTest, ManyWorkersAreSums) {
   const int many = kMostLabelledWorkers + 1;
   const auto lines = LinesOf(StatusOf(many));
