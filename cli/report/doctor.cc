@@ -262,9 +262,12 @@ Finding Reach(const std::string& address) {
     return finding;
   }
   const absl::Cleanup frees = [found] { freeaddrinfo(found); };
-  const std::string why = WhyNotConnected(*found);
-  if (why.empty()) {
-    return {.what = "reach", .found = absl::StrCat(address, " answers")};
+  std::string why;
+  for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
+    why = WhyNotConnected(*one);
+    if (why.empty()) {
+      return {.what = "reach", .found = absl::StrCat(address, " answers")};
+    }
   }
   finding.found = absl::StrCat(address, ": ", why);
   finding.advice =

@@ -4,6 +4,7 @@
 import json
 import resource
 import socket
+import subprocess
 import unittest
 
 import harness
@@ -45,6 +46,23 @@ class DoctorTest(unittest.TestCase):
         self.assertEqual(status, 1)
         self.assertEqual(found["disk"]["level"], "bad")
         self.assertIn("/proc/.sluice-doctor", found["disk"]["found"])
+
+    def test_each_address_of_a_name_is_tried(self):
+        hosts = harness.scratch() / "hosts"
+        hosts.write_text("127.0.0.1 both\n127.0.0.2 both\n")
+        alone = ["unshare", "--map-root-user", "--mount", "sh", "-c",
+                 'mount --bind "$0" /etc/hosts && exec "$@"', hosts]
+        if subprocess.run([*alone, "true"], check=False,
+                          capture_output=True).returncode != 0:
+            self.skipTest("SKIPPED: no mount namespaces")
+        for address in "127.0.0.1", "127.0.0.2":
+            with socket.create_server((address, 0)) as listening:
+                result = subprocess.run(
+                    [*alone, harness.TOOL, "doctor", "--run-dir",
+                     harness.scratch(), "--reach",
+                     f"both:{listening.getsockname()[1]}"],
+                    capture_output=True, text=True, check=False)
+                self.assertEqual(result.returncode, 0, result.stdout)
 
     def test_whom_it_cannot_reach_is_named(self):
         with socket.create_server(("127.0.0.1", 0)) as listening:
