@@ -173,10 +173,11 @@ absl::Status WriteAndSync(const std::string& path, const std::string& bytes) {
   FileOperations* files = FileOperations::Real();
   const absl::StatusOr<int> file = files->Create(path);
   if (!file.ok()) return file.status();
-  absl::Status status = files->Write(*file, path, bytes);
+  // First, so that nothing stays where somebody loses patience.
+  absl::Status status = files->Remove(path);
+  if (status.ok()) status = files->Write(*file, path, bytes);
   if (status.ok()) status = files->Sync(*file, path);
   status.Update(files->Close(*file, path));
-  status.Update(files->Remove(path));
   return status;
 }
 

@@ -17,6 +17,14 @@ def examine(*flags, **kwargs):
     return result.returncode, {f["what"]: f for f in findings}
 
 
+def size_of(path):
+    """0 where it is gone."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
 class DoctorTest(unittest.TestCase):
 
     def test_a_machine_on_which_the_tests_run_is_good_enough(self):
@@ -46,6 +54,16 @@ class DoctorTest(unittest.TestCase):
         self.assertEqual(status, 1)
         self.assertEqual(found["disk"]["level"], "bad")
         self.assertIn("/proc/.sluice-doctor", found["disk"]["found"])
+
+    def test_who_interrupts_it_finds_nothing_of_what_it_wrote(self):
+        folder, seen = harness.scratch(), set()
+        process = subprocess.Popen(
+            [harness.TOOL, "doctor", "--run-dir", folder],
+            stdout=subprocess.DEVNULL)
+        while process.poll() is None:
+            seen |= {size for path in folder.iterdir()
+                     if (size := size_of(path))}
+        self.assertEqual(seen, set())
 
     def test_each_address_of_a_name_is_tried(self):
         hosts = harness.scratch() / "hosts"
