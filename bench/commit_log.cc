@@ -158,9 +158,11 @@ int Main(const Options& options) {
 int main(int argc, char** argv) {
   sluice::bench::Options options;
   CLI::App app("What does a recovery cost an old run?");
-  app.add_option("--records", options.records, "Of the old run");
+  app.add_option("--records", options.records, "Of the old run")
+      ->check(CLI::PositiveNumber);
   app.add_option("--between-checkpoints", options.between_checkpoints,
-                 "Records from one to the next");
+                 "Records from one to the next")
+      ->check(CLI::PositiveNumber);
   app.add_option("--folder", options.folder, "With room for 40 bytes a record");
   app.add_flag("--tiny", options.tiny, "As small as it goes");
   app.add_flag("--json", options.json, "Print one JSON object");

@@ -44,7 +44,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -62,6 +61,7 @@
 #include "bench/exchange_stream.h"
 #include "bench/exchange_team.h"
 #include "bench/report.h"
+#include "bench/scratch_folder.h"
 #include "common/clock.h"
 #include "common/lock_order.h"
 #include "common/rpc/malloc_tuning.h"
@@ -341,33 +341,20 @@ void RunMemory(const Options& options, Report* report) {
   }
 }
 
-// Certificates for this run, in a folder of their own.
-class BenchCertificates {
- public:
-  BenchCertificates() {
-    if (mkdtemp(folder_) == nullptr) Fail("no folder for certificates");
-    const absl::Status made = MakeCertificates(folder_,
-                                               {.job = "bench",
-                                                .hosts = {"localhost"},
-                                                .lifetime = absl::Hours(24),
-                                                .ca_lifetime = absl::Hours(48)},
-                                               Clock::Real()->Now());
-    if (!made.ok()) Fail(std::string(made.message()));
-  }
-  ~BenchCertificates() { std::filesystem::remove_all(folder_); }
-  std::string folder() const { return folder_; }
-
- private:
-  char folder_[32] = "/tmp/sluice-bench-XXXXXX";
-};
-
 void RunTls(const Options& options, Report* report) {
-  const BenchCertificates certificates;
+  const ScratchFolder folder("/tmp", "sluice_certificates");
+  const absl::Status made = MakeCertificates(folder.path(),
+                                             {.job = "bench",
+                                              .hosts = {"localhost"},
+                                              .lifetime = absl::Hours(24),
+                                              .ca_lifetime = absl::Hours(48)},
+                                             Clock::Real()->Now());
+  if (!made.ok()) Fail(std::string(made.message()));
   for (const int64_t kib : options.kib) {
     const ExchangePlan plan = {
         .floats = (kib << 10) / static_cast<int64_t>(sizeof(float)),
         .chunk_bytes = options.chunk_kib << 10};
-    CompareTls(plan, options, certificates.folder(), report);
+    CompareTls(plan, options, folder.path(), report);
   }
 }
 
@@ -422,27 +409,37 @@ int main(int argc, char** argv) {
   sluice::bench::Options options;
   app.add_flag("--json", options.json, "Print the results as JSON");
   app.add_flag("--tiny", options.tiny, "Small and few, for tests");
-  app.add_flag("--tls", options.tls,
-               "Over TLS, beside plain text and a gRPC stream over TLS");
-  app.add_flag("--stream", options.stream, "Beside a gRPC stream as well");
+  auto* tls =
+      app.add_flag("--tls", options.tls,
+                   "Over TLS, beside plain text and a gRPC stream over TLS");
+  auto* stream =
+      app.add_flag("--stream", options.stream, "Beside a gRPC stream as well");
   app.add_flag("--shared-memory", options.shared_memory,
                "With memory that worker and shard share, beside gRPC and a "
-               "minimal program over shared memory");
+               "minimal program over shared memory")
+      ->excludes(tls)
+      ->excludes(stream);
+  tls->excludes(stream);
   app.add_flag("--untuned-malloc", options.untuned_malloc,
                "Leave malloc as it is; the daemons tune it");
   app.add_option("--beside", options.beside,
                  "Another system's program, such as bench/peers/ps_lite.sh "
                  "builds");
   app.add_option("--round-trip-ms", options.round_trip_ms,
-                 "Length of the way between workers and shards and back");
+                 "Length of the way between workers and shards and back")
+      ->check(CLI::NonNegativeNumber);
   app.add_option("--congestion", options.congestion,
                  "TCP congestion control of both sides, in a network "
                  "namespace of its own (root); default: the machine's");
   app.add_option("--seconds", options.seconds,
-                 "Seconds of measuring, for each row and side");
-  app.add_option("--chunk-kib", options.chunk_kib, "limits.chunk_bytes / 1024");
-  app.add_option("--kib", options.kib, "KiB of weights to exchange");
-  app.add_option("--pairs", options.pairs, "Workers, and as many shards");
+                 "Seconds of measuring, for each row and side")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--chunk-kib", options.chunk_kib, "limits.chunk_bytes / 1024")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--kib", options.kib, "KiB of weights to exchange")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--pairs", options.pairs, "Workers, and as many shards")
+      ->check(CLI::PositiveNumber);
   CLI11_PARSE(app, argc, argv);
   if (options.tiny) options.kib = {4, 1024};
   sluice::bench::Run(options);

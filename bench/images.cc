@@ -168,9 +168,12 @@ int Main(Options options) {
 int main(int argc, char** argv) {
   sluice::bench::Options options;
   CLI::App app("How fast do mini-batches of data.jpeg come?");
-  app.add_option("--images", options.images, "In a mini-batch");
-  app.add_option("--threads", options.threads, "That decode");
-  app.add_option("--rounds", options.rounds, "Of which the median counts");
+  app.add_option("--images", options.images, "In a mini-batch")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--threads", options.threads, "That decode")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--rounds", options.rounds, "Of which the median counts")
+      ->check(CLI::PositiveNumber);
   app.add_option("--folder", options.folder, "With room for the images");
   app.add_flag("--tiny", options.tiny, "As small as it goes");
   app.add_flag("--json", options.json, "Print one JSON object");

@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -26,23 +27,31 @@ Folders& All() {
   return *folders;
 }
 
-// Under another name first, where nobody else makes a file meanwhile.
-void Remove(const std::string& path) {
-  const std::string ended = path + "_ended";
+void Remove(const std::set<std::string>& paths) {
   std::error_code error;
-  std::filesystem::rename(path, ended, error);
-  std::filesystem::remove_all(ended, error);
+  for (const std::string& path : paths) {
+    std::filesystem::remove_all(path, error);
+  }
 }
 
-void RemoveAll() {
-  for (const std::string& path : All().paths) Remove(path);
+// A child removes the folders once this process, which goes on to fill them,
+// has ended: the pipe between them closes then.
+void RemoveAfterTheEnd(const std::set<std::string>& paths) {
+  int ends[2];
+  if (pipe(ends) != 0 || fork() != 0) return;
+  close(ends[1]);
+  char none;
+  while (read(ends[0], &none, 1) < 0 && errno == EINTR) {
+  }
+  Remove(paths);
+  _exit(0);
 }
 
 // A thread takes the signals, and ends the benchmark by the one that came.
 bool WatchForTheEnd() {
   std::atexit([] {
     absl::MutexLock lock(&All().mu);
-    RemoveAll();
+    Remove(All().paths);
   });
   sigset_t taken;
   sigemptyset(&taken);
@@ -52,8 +61,8 @@ bool WatchForTheEnd() {
   std::thread([taken] {
     int number = 0;
     if (sigwait(&taken, &number) != 0) return;
-    absl::MutexLock lock(&All().mu);  // Nobody exits before the signal.
-    RemoveAll();
+    absl::MutexLock lock(&All().mu);
+    RemoveAfterTheEnd(All().paths);
     signal(number, SIG_DFL);
     pthread_sigmask(SIG_UNBLOCK, &taken, nullptr);
     raise(number);
@@ -79,7 +88,7 @@ ScratchFolder::ScratchFolder(const std::string& folder, const std::string& name)
 
 ScratchFolder::~ScratchFolder() {
   absl::MutexLock lock(&All().mu);
-  Remove(path_);
+  Remove({path_});
   All().paths.erase(path_);
 }
 

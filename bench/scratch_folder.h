@@ -5,7 +5,7 @@
 
 namespace sluice::bench {
 
-// A folder that a benchmark fills. It goes with this object, and with a
+// A folder that a benchmark fills. It goes with this object, and after a
 // benchmark that ends by std::exit, SIGINT or SIGTERM.
 //
 // Make the first one before another thread starts; else not thread-safe.

@@ -100,9 +100,20 @@ class BenchmarksTest(unittest.TestCase):
                     "it to begin", process)
                 process.terminate()
                 self.assertEqual(process.wait(harness.TIMEOUT_S), status)
-                self.assertEqual(list(folder.iterdir()), [])
-                harness.wait_until(lambda: not is_named_by_a_process(folder),
-                                   "what it has started to end")
+                harness.wait_until(
+                    lambda: not list(folder.iterdir()) and
+                    not is_named_by_a_process(folder),
+                    "what it has started and written to go")
+
+    def test_an_exchange_over_tls_that_is_told_to_end_leaves_no_keys(self):
+        process = subprocess.Popen(
+            [BENCH / "exchange", "--tls", "--kib=4", "--seconds=300"])
+        folder = pathlib.Path(f"/tmp/sluice_certificates_{process.pid}")
+        harness.wait_until(lambda: (folder / "worker/tls.key").exists(),
+                           "its certificates", process)
+        process.terminate()
+        self.assertEqual(process.wait(harness.TIMEOUT_S), -signal.SIGTERM)
+        harness.wait_until(lambda: not folder.exists(), "them to go")
 
     def test_one_that_fails_leaves_nothing_behind(self):
         folder = harness.scratch()
@@ -124,6 +135,21 @@ class BenchmarksTest(unittest.TestCase):
         self.assertEqual(result.returncode, 1, result.stderr)
         self.assertIn("its evaluations measure no accuracy", result.stderr)
         self.assertNotIn("Traceback", result.stderr)
+
+    def test_options_that_measure_nothing_are_refused(self):
+        for name, *flags in (("images", "--rounds=0"), ("images", "--threads=0"),
+                             ("images", "--images=-1"),
+                             ("commit_log", "--records=-5"),
+                             ("commit_log", "--between-checkpoints=0"),
+                             ("exchange", "--tiny", "--pairs=0"),
+                             ("exchange", "--tiny", "--tls", "--stream"),
+                             ("exchange", "--tiny", "--tls", "--shared-memory")):
+            with self.subTest(f"{name} {flags}"):
+                result = subprocess.run(
+                    [BENCH / name, *flags], timeout=harness.TIMEOUT_S,
+                    capture_output=True, text=True, check=False)
+                self.assertGreater(result.returncode, 100)  # CLI11's.
+                self.assertIn(flags[-1].split("=")[0], result.stderr)
 
     def kernels(self, *args):
         result = subprocess.run(
