@@ -78,6 +78,11 @@ int UsageExitCode(const absl::Status& status) {
   return kExitUsage;
 }
 
+int PortExitCode(const absl::Status& status) {
+  return absl::IsInvalidArgument(status) ? UsageExitCode(status)
+                                         : ExitCode(status);
+}
+
 CoordinatorClient::Options SessionOptions(const ResolvedJob& job,
                                           const TransportSecurity& security,
                                           proto::Role role, int64_t id,

@@ -57,6 +57,9 @@ absl::StatusOr<TransportSecurity> OpenSecurity(const DaemonFlags& flags,
 int ExitCode(const absl::Status& status);
 // The same for what is wrong with flags, job or certificates: 2.
 int UsageExitCode(const absl::Status& status);
+// The same for --http: 2 where it is no address, 1 where nobody can listen
+// there.
+int PortExitCode(const absl::Status& status);
 
 // The session's options for a process of this role (an evaluator's id is 0),
 // in its first life or a later one (`rejoins`). The caller fills in join.inputs

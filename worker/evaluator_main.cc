@@ -324,7 +324,7 @@ int main(int argc, char** argv) {
       sluice::OpenSecurity(flags, *job, sluice::TlsRole::kEvaluator);
   if (!security.ok()) return sluice::UsageExitCode(security.status());
   const auto port = sluice::ProcessPort::Open(flags.http, "evaluator", {"0"});
-  if (!port.ok()) return sluice::UsageExitCode(port.status());
+  if (!port.ok()) return sluice::PortExitCode(port.status());
   return sluice::ExitCode(sluice::RunEvaluator(*job, flags.yield, *security,
                                                port->get(), run_dir, command));
 }

@@ -477,7 +477,7 @@ int Run(const DaemonFlags& flags, const std::string& number,
   if (!fits.ok()) return UsageExitCode(fits);
   const auto port = ProcessPort::Open(flags.http, "worker",
                                       NumbersOf(job->job, member, *given));
-  if (!port.ok()) return UsageExitCode(port.status());
+  if (!port.ok()) return PortExitCode(port.status());
   const ResolvedJob own =
       StageCount(job->job) == 1
           ? *job

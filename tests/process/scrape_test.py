@@ -6,6 +6,7 @@ import contextlib
 import json
 import re
 import signal
+import socket
 import subprocess
 import unittest
 import urllib.error
@@ -264,6 +265,21 @@ class ProcessTest(unittest.TestCase):
                                f"--http=:{port}").result
         self.assertIn(f"The run is shown at http://localhost:{port}/\n",
                       result.stdout)
+
+    def test_a_port_that_is_taken_is_no_bad_flag(self):
+        job = harness.write_job(harness.LINEAR_JOB)
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            for daemon in ([harness.PS_SERVER, "--shard=1",
+                            "--listen=127.0.0.1:0"],
+                           [harness.WORKER, "--worker=0"], [harness.EVALUATOR]):
+                with self.subTest(daemon=daemon):
+                    result = subprocess.run(
+                        [*daemon, f"--job={job}", "--coordinator=127.0.0.1:1",
+                         f"--http=127.0.0.1:{taken.getsockname()[1]}"],
+                        capture_output=True, text=True,
+                        timeout=harness.TIMEOUT_S, check=False)
+                    self.assertEqual(result.returncode, 1, result.stderr)
+                    self.assertIn("the port is taken", result.stderr)
 
     def test_bad_flags_are_named(self):
         job = harness.write_job(harness.LINEAR_JOB)
