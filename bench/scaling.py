@@ -81,7 +81,7 @@ def real_rows(report, args):
         alone = None
         for workers in args.workers:
             rate = daemons(policy, workers, args.real_updates)
-            alone = alone or rate
+            alone = alone or rate / workers  # Of the fewest, if not of one.
             report.add(f"daemons, {policy}, {workers} workers", "of linear",
                        "0.95", 0.95, rate / (workers * alone),
                        gradients_per_second=rate,

@@ -126,6 +126,17 @@ class BenchmarksTest(unittest.TestCase):
                          (1, "a record cannot be written\n"))
         self.assertEqual(list(folder.iterdir()), [])
 
+    def test_scaling_from_two_workers_on_is_not_half_of_linear(self):
+        result = subprocess.run(
+            [*command_of(BENCH / "scaling.py"), "--json", "--workers=2",
+             "--real-updates=4", "--virtual-workers=1"],
+            timeout=harness.TIMEOUT_S, capture_output=True, text=True,
+            check=False)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        for row in json.loads(result.stdout)["rows"]:
+            if row["what"].startswith("daemons"):
+                self.assertEqual(row["measured"], 1, row)
+
     def test_chaos_of_a_job_without_accuracy_is_refused(self):
         result = subprocess.run(
             [*command_of(BENCH / "chaos.py"), "--tiny",
