@@ -18,6 +18,7 @@ import tempfile
 import time
 
 import report
+from peers import programs
 
 STARTING_S = 2.0  # Time of a run before its updates count.
 FEATURES = 4096
@@ -74,10 +75,8 @@ def train(args, job, *sets):
 
 
 def stated_bytes(args, job, *sets):
-    checked = subprocess.run(
-        [args.tool, "check", job, "--json",
-         *(w for s in sets for w in ("--set", s))],
-        check=True, capture_output=True, text=True).stdout
+    checked = programs.output_of([args.tool, "check", job, "--json",
+                                  *(w for s in sets for w in ("--set", s))])
     return json.loads(checked)["shards"][0]["memory_bytes"]["total"]
 
 

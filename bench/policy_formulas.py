@@ -13,10 +13,10 @@ goes on until half of its 99% interval is below 0.5% of the mean. Without
 import argparse
 import json
 import pathlib
-import subprocess
 import sys
 
 import report
+from peers import programs
 
 ROOT = pathlib.Path(__file__).absolute().parent.parent
 JOB = ROOT / "configs/linear_regression.textproto"
@@ -47,12 +47,10 @@ def expected_staleness(policy, k, workers):
 
 def simulated(args, policy, k, workers, delay):
     k_set = [] if policy in ("SYNC", "ASYNC") else ["--set", f"sync.k={k}"]
-    result = subprocess.run(
-        [args.tool, "simulate", JOB, "--timing-only", "--json",
-         f"--precision={args.precision}", f"--workers={workers}",
-         "--set", f"sync.policy={policy}", *k_set, "--set", delay],
-        check=True, capture_output=True, text=True)
-    return json.loads(result.stdout)
+    return json.loads(programs.output_of([
+        args.tool, "simulate", JOB, "--timing-only", "--json",
+        f"--precision={args.precision}", f"--workers={workers}",
+        "--set", f"sync.policy={policy}", *k_set, "--set", delay]))
 
 
 def ratio_of(run):

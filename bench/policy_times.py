@@ -15,9 +15,10 @@ import subprocess
 import tempfile
 
 import report
+from peers import programs
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-JOB = "configs/linear_regression.textproto"
+JOB = ROOT / "configs/linear_regression.textproto"
 POLICIES = ["SYNC", "K_SYNC", "K_BATCH_SYNC", "ASYNC", "K_ASYNC",
             "K_BATCH_ASYNC"]
 
@@ -33,11 +34,10 @@ def delay(mean_ms):
 
 
 def simulated(args, policy):
-    result = subprocess.run(
-        [args.tool, "simulate", JOB, "--timing-only", "--json",
-         f"--precision={args.precision}", *sets(policy, args), *delay(args.mean_ms)],
-        cwd=ROOT, check=True, capture_output=True, text=True)
-    return json.loads(result.stdout)
+    return json.loads(programs.output_of([
+        args.tool, "simulate", JOB, "--timing-only", "--json",
+        f"--precision={args.precision}", *sets(policy, args),
+        *delay(args.mean_ms)]))
 
 
 def daemons(args, policy, updates, words):

@@ -23,7 +23,6 @@ of 0.94 n does not, and drops the rest; ASYNC waits for nobody.
 import argparse
 import json
 import pathlib
-import subprocess
 import tempfile
 
 from peers import programs
@@ -64,16 +63,14 @@ def simulated(policy, workers, gbit, sigma, args):
     compute = (f"log_normal {{ median_ms: {STEP_MS} sigma: {sigma} }}" if sigma
                else f"constant {{ ms: {STEP_MS} }}")
     link = gbit * 1e9 / 8
-    printed = subprocess.run(
-        [programs.built("cli/sluice"), "simulate", RESNET, "--timing-only",
-         "--json", f"--workers={workers}", f"--shards={workers}",
-         f"--updates={args.updates * (workers if policy == 'ASYNC' else 1)}",
-         f"--set=sync={{policy: {policy}{f' k: {k}' * (policy == 'K_SYNC')}}}",
-         f"--set=delays={{ compute {{ {compute} }} "
-         f"latency {{ constant {{ ms: {LATENCY_MS} }} }} "
-         f"worker_bandwidth: {link} shard_bandwidth: {link} }}"],
-        check=True, capture_output=True, text=True)
-    return json.loads(printed.stdout)
+    return json.loads(programs.output_of([
+        programs.built("cli/sluice"), "simulate", RESNET, "--timing-only",
+        "--json", f"--workers={workers}", f"--shards={workers}",
+        f"--updates={args.updates * (workers if policy == 'ASYNC' else 1)}",
+        f"--set=sync={{policy: {policy}{f' k: {k}' * (policy == 'K_SYNC')}}}",
+        f"--set=delays={{ compute {{ {compute} }} "
+        f"latency {{ constant {{ ms: {LATENCY_MS} }} }} "
+        f"worker_bandwidth: {link} shard_bandwidth: {link} }}"]))
 
 
 def real_rows(report, args):

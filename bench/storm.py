@@ -57,7 +57,8 @@ class Run:
         job = folder / "job.textproto"
         job.write_text(JOB.format(workers=WORKERS, shards=SHARDS, sync=sync,
                                   every=args.every, ms=args.ms))
-        with open(folder / "train.log", "wb") as log:
+        self.log = folder / "train.log"
+        with open(self.log, "wb") as log:
             self.process = subprocess.Popen(
                 [args.tool, "train", job, "--run-dir", self.dir],
                 stdout=log, stderr=subprocess.STDOUT)
@@ -120,6 +121,10 @@ def storm(args, sync, folder):
             then, samples = run.samples()
             found[name] = {"rate": (samples - begun[name][1]) /
                                    (then - begun[name][0])}
+    except AssertionError:
+        for run in runs.values():
+            print(run.log.read_text()[-1000:], file=sys.stderr)
+        raise
     finally:
         ends = {name: run.end() for name, run in runs.items()}
     assert not any(ends.values()), f"exit statuses {ends}; {folder}"

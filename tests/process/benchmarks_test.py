@@ -137,6 +137,22 @@ class BenchmarksTest(unittest.TestCase):
             if row["what"].startswith("daemons"):
                 self.assertEqual(row["measured"], 1, row)
 
+    def test_why_a_run_was_refused_is_said(self):
+        for name, flag, why in (
+                ("policy_formulas", "--workers=1", "sync.k: must be "),
+                ("policy_times", "--k=0", "sync.k: must be "),
+                ("checkpoint", "--every=-1", "checkpoint.every_s: must be "),
+                ("scaling", "--updates=2", "--updates: Value 2 not in range"),
+                ("storm", "--sync=nonsense", "nonsense")):
+            with self.subTest(name):
+                few = ["--workers=1", "--real-updates=4"] * (name == "scaling")
+                result = subprocess.run(
+                    [*command_of(BENCH / f"{name}.py"), flag, *few],
+                    timeout=harness.TIMEOUT_S, capture_output=True, text=True,
+                    check=False)
+                self.assertEqual(result.returncode, 1, result.stderr)
+                self.assertIn(why, result.stderr)
+
     def test_chaos_of_a_job_without_accuracy_is_refused(self):
         result = subprocess.run(
             [*command_of(BENCH / "chaos.py"), "--tiny",
