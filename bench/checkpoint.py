@@ -55,7 +55,7 @@ def train(args, job, *sets):
         process = subprocess.Popen(
             [args.tool, "train", job, "--run-dir", run,
              *(w for s in sets for w in ("--set", s))],
-            stdout=subprocess.DEVNULL)
+            stdout=subprocess.DEVNULL, preexec_fn=report.ends_with_this)
         peak = 0
         try:
             while process.poll() is None:

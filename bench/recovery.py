@@ -71,7 +71,7 @@ def recover(args, job):
         run = pathlib.Path(folder, "run")
         process = subprocess.Popen(
             [args.tool, "train", job, "--run-dir", run],
-            stdout=subprocess.DEVNULL)
+            stdout=subprocess.DEVNULL, preexec_fn=report.ends_with_this)
         try:
             report.wait_for(
                 lambda: list((run / "checkpoints").glob("*/manifest")),

@@ -4,6 +4,7 @@ benchmarks of real runs share: their options, how to find a run's processes,
 and how to wait for them."""
 
 import argparse
+import ctypes
 import json
 import pathlib
 import signal
@@ -17,6 +18,11 @@ POLL_S = 0.01     # Between two looks at another process.
 # SIGTERM ends a benchmark as Ctrl-C does: what it has started ends before it,
 # and its folders go.
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+
+
+def ends_with_this():
+    """For the preexec_fn of a process: it is told to end when this one dies."""
+    ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
 
 
 def run_options(question, *, rounds, every, units, tiny):

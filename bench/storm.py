@@ -61,7 +61,8 @@ class Run:
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(
                 [args.tool, "train", job, "--run-dir", self.dir],
-                stdout=log, stderr=subprocess.STDOUT)
+                stdout=log, stderr=subprocess.STDOUT,
+                preexec_fn=report.ends_with_this)
 
     def asked(self, command):
         """What `sluice command` says of the run, {} if it says nothing."""

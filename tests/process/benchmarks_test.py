@@ -105,6 +105,22 @@ class BenchmarksTest(unittest.TestCase):
                     not is_named_by_a_process(folder),
                     "what it has started and written to go")
 
+    def test_the_runs_of_one_that_is_killed_end(self):
+        for name in "storm", "checkpoint", "recovery":
+            with self.subTest(name):
+                folder = harness.scratch()
+                process = subprocess.Popen(
+                    [*command_of(BENCH / f"{name}.py"),
+                     *["--units=16"] * (name != "storm")],
+                    env={**os.environ, "TMPDIR": str(folder)})
+                harness.wait_until(
+                    lambda: list(folder.glob("**/metrics.jsonl")),
+                    "a run to begin", process)
+                process.kill()
+                process.wait()
+                harness.wait_until(lambda: not is_named_by_a_process(folder),
+                                   "its runs to end")
+
     def test_an_exchange_over_tls_that_is_told_to_end_leaves_no_keys(self):
         process = subprocess.Popen(
             [BENCH / "exchange", "--tls", "--kib=4", "--seconds=300"])
