@@ -133,17 +133,20 @@ void AddCertsCommand(CLI::App& app, int* exit_code) {
                    "worker, evaluator, operator")
       ->required();
   auto* job = command->add_option("--job", flags->job, "The job's name");
-  command
-      ->add_option("--hosts", flags->hosts,
-                   "Names or IP addresses of the lead's and the shards' hosts, "
-                   "with commas between them")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->type_name("HOST,...");
-  command
-      ->add_option("--lifetime", flags->lifetime,
-                   "How long certificates are valid: 90d, 12h, 30m, 45s")
-      ->capture_default_str();
+  auto* hosts =
+      command
+          ->add_option(
+              "--hosts", flags->hosts,
+              "Names or IP addresses of the lead's and the shards' hosts, "
+              "with commas between them")
+          ->delimiter(',')
+          ->allow_extra_args(false)
+          ->type_name("HOST,...");
+  auto* lifetime =
+      command
+          ->add_option("--lifetime", flags->lifetime,
+                       "How long certificates are valid: 90d, 12h, 30m, 45s")
+          ->capture_default_str();
   auto* ca_lifetime =
       command
           ->add_option("--ca-lifetime", flags->ca_lifetime,
@@ -162,7 +165,9 @@ void AddCertsCommand(CLI::App& app, int* exit_code) {
     renew->excludes(other);
     revoke->excludes(other);
   }
-  renew->excludes(revoke);
+  for (auto* other : std::vector<CLI::Option*>{renew, hosts, lifetime}) {
+    revoke->excludes(other);
+  }
   command->add_flag("--json", flags->json, "Print one JSON object");
   command->callback([flags, exit_code] { *exit_code = Certs(*flags); });
 }

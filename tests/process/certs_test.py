@@ -128,6 +128,8 @@ class CertsTest(unittest.TestCase):
                  "its CA only until"),
                 (["--renew"], "ca/ca.crt"),
                 (["--renew", "--replace"], "excludes"),
+                (["--revoke=worker/tls.crt", "--hosts=h"], "excludes"),
+                (["--revoke=worker/tls.crt", "--lifetime=9d"], "excludes"),
                 (["--revoke=/no/such.crt"], "ca/ca.crt")]:
             with self.subTest(args=args):
                 result = harness.tool("certs", folder, *args)
