@@ -1,5 +1,6 @@
 #include "common/process_setup.h"
 
+#include <cxxabi.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
@@ -9,6 +10,7 @@
 #include <exception>
 #include <initializer_list>
 #include <new>
+#include <typeinfo>
 
 namespace sluice {
 namespace {
@@ -22,13 +24,10 @@ constexpr char kOutOfMemory[] =
 // Nothing is allocated here. It ends by a signal, as after any other fault: who
 // is started again may find more memory.
 [[noreturn]] void Terminate() {
-  try {
-    if (std::current_exception() != nullptr) throw;
-  } catch (const std::bad_alloc&) {
+  const std::type_info* thrown = abi::__cxa_current_exception_type();
+  if (thrown != nullptr && *thrown == typeid(std::bad_alloc)) {
     (void)!write(STDERR_FILENO, kOutOfMemory, std::strlen(kOutOfMemory));
     std::abort();
-  } catch (...) {
-    // The other handler says what it is.
   }
   __gnu_cxx::__verbose_terminate_handler();
   std::abort();
