@@ -40,7 +40,7 @@ TEST(PushedInPlaceTest, WhatIsOverwrittenOnTheWayHasAWrongChecksum) {
   options.chunk_bytes = kFloats * sizeof(float);
   options.limits = {.stall = kLong, .partition = kLong};
   GrpcExchange exchange(&layout, {shard.address()}, options);
-  bool right = true;
+  std::atomic<bool> right = true;
   shard.set_behaviour({.on_push = [&] { gradient.back() = 2; },
                        .on_push_chunk =
                            [&](const proto::PushChunk& chunk) {
