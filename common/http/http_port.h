@@ -24,8 +24,9 @@ struct HttpAnswer {
 // The value of an argument after the "?" by its name; empty: there is none.
 using HttpArguments = std::function<std::string(const std::string& name)>;
 
-// Makes the answer of one path. Called on the port's thread, one call at a
-// time; nobody else is answered meanwhile.
+// Makes the answer of one path. Called on a thread of the port's, which answers
+// nobody else meanwhile. There is one for each address of the host, as
+// localhost has 127.0.0.1 and ::1: so from several threads at once.
 using HttpPage = std::function<HttpAnswer(const HttpArguments& arguments)>;
 
 // Whom a port answers. The default: whoever reaches it, and nothing can be
@@ -49,7 +50,8 @@ struct HttpAccess {
 // Nothing that a client sends makes it hold much: a connection has one request
 // and 32 KiB for it, which fits a request line and headers and no body, ends
 // after 10 s in which nothing arrives and after HttpAccess::request_limit, and
-// there are at most 64 of them, 16 of one address. What exceeds that is closed.
+// for each address of the host there are at most 64 of them, 16 of one client's
+// address. What exceeds that is closed.
 // Browsers are told to load nothing from elsewhere and to keep nothing.
 //
 // Thread-safe.
