@@ -45,13 +45,16 @@ class Checker {
     Require(value >= least, path,
             absl::StrCat("must be ", least, " or more", why, ", is ", value));
   }
-  // As a float32, too: an epsilon that is 0 there keeps no division whole.
   void AboveZero(const std::string& path, double value,
                  double most = kLongest) {
-    const bool vanishes = value > 0 && value < FLT_MIN;
-    Require(value > 0 && !vanishes && value <= most, path,
-            absl::StrCat("must be above 0 and at most ", most, ", is ", value,
-                         vanishes ? ", which is 0 in float32" : ""));
+    Require(value > 0 && value <= most, path,
+            absl::StrCat("must be above 0 and at most ", most, ", is ", value));
+  }
+  // What keeps a float32 from being divided by 0; at most 1e6.
+  void Epsilon(const std::string& path, double value) {
+    AboveZero(path, value, 1e6);
+    Require(!(value > 0) || value >= FLT_MIN, path,
+            absl::StrCat("is ", value, ", which is 0 in float32"));
   }
   // At least 0 and below 1.
   void Share(const std::string& path, double value) {

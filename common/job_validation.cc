@@ -59,7 +59,7 @@ void CheckAdam(const std::string& prefix, const AdamOrAdamW& adam,
                Checker* check) {
   check->Share(Path(prefix, "beta1"), adam.beta1());
   check->Share(Path(prefix, "beta2"), adam.beta2());
-  check->AboveZero(Path(prefix, "epsilon"), adam.epsilon(), 1e6);
+  check->Epsilon(Path(prefix, "epsilon"), adam.epsilon());
   check->Between(Path(prefix, "weight_decay"), adam.weight_decay(), 0.0, 1e6);
 }
 
@@ -97,8 +97,8 @@ void CheckOptimizer(const proto::Optimizer& optimizer, Checker* check) {
       CheckSgd(optimizer.sgd(), check);
       break;
     case proto::Optimizer::kAdagrad:
-      check->AboveZero("optimizer.adagrad.initial_accumulator",
-                       optimizer.adagrad().initial_accumulator(), 1e6);
+      check->Epsilon("optimizer.adagrad.initial_accumulator",
+                     optimizer.adagrad().initial_accumulator());
       check->Between("optimizer.adagrad.weight_decay",
                      optimizer.adagrad().weight_decay(), 0.0, 1e6);
       break;

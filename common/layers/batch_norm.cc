@@ -15,7 +15,7 @@ void FillDefaults(proto::Layer* layer) {
 void Check(const proto::Layer& layer, const std::string& path, Checker* check) {
   const proto::BatchNorm& norm = layer.batch_norm();
   check->AboveZero(absl::StrCat(path, ".momentum"), norm.momentum(), 1);
-  check->AboveZero(absl::StrCat(path, ".epsilon"), norm.epsilon(), 1e6);
+  check->Epsilon(absl::StrCat(path, ".epsilon"), norm.epsilon());
 }
 
 absl::Status Infer(LayerPlan* layer, ShapeInference* model) {

@@ -15,7 +15,7 @@ void FillDefaults(proto::Layer* layer) {
 void Check(const proto::Layer& layer, const std::string& path, Checker* check) {
   const proto::GroupNorm& norm = layer.group_norm();
   check->Between(absl::StrCat(path, ".groups"), norm.groups(), 1, 65536);
-  check->AboveZero(absl::StrCat(path, ".epsilon"), norm.epsilon(), 1e6);
+  check->Epsilon(absl::StrCat(path, ".epsilon"), norm.epsilon());
 }
 
 absl::Status Infer(LayerPlan* layer, ShapeInference* model) {

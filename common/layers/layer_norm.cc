@@ -11,8 +11,7 @@ void FillDefaults(proto::Layer* layer) {
 }
 
 void Check(const proto::Layer& layer, const std::string& path, Checker* check) {
-  check->AboveZero(absl::StrCat(path, ".epsilon"), layer.layer_norm().epsilon(),
-                   1e6);
+  check->Epsilon(absl::StrCat(path, ".epsilon"), layer.layer_norm().epsilon());
 }
 
 absl::Status Infer(LayerPlan* layer, ShapeInference* model) {
