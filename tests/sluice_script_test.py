@@ -97,7 +97,8 @@ class SluiceScriptTest(unittest.TestCase):
                 sparse.truncate(8 * 10**9)
             os.utime(file, (now - hours * 3600,) * 2)
 
-        for name, hours in (("new", 1), ("of a day", 24), ("old", 48)):
+        for name, hours in (("new", 1), ("of a day", 24), ("old", 48),
+                            ("older", 72)):
             keep(name, hours)
         self.run_script("train", "job.textproto")
         self.assertEqual({file.name for file in kept.iterdir()},
