@@ -13,8 +13,14 @@ import harness
 import pipeline_jobs
 
 SCRIPT = harness.ROOT / "deploy/slurm/sluice.sbatch"
-# What of Slurm the script calls; `scancel` reaches the lead's step.
+# What of Slurm the script calls; `scancel` reaches the lead's step. And sed, which
+# has the script get SIGTERM while it starts daemons, once the lead listens.
 COMMANDS = {
+    "sed": '''if [[ -n ${STOP_AT:-} && $* == *"$STOP_AT"* ]]; then
+  until grep -q ^coordinator "$RUN_DIR/addresses"; do sleep 0.05; done
+  kill -TERM "$(ps -o sid= -p $$)"
+fi 2>/dev/null
+PATH=${PATH#*:} exec sed "$@"''',
     "srun": 'while [[ $1 == --* ]]; do shift; done; exec "$@"',
     "scontrol": '[[ $1 == show ]] && echo localhost || echo "$@" >>"$CALLED"',
     "squeue": '[[ $* == *%T ]] && echo RUNNING || echo "7.0 ps_server-0"',
@@ -147,6 +153,14 @@ class SlurmTest(unittest.TestCase):
             status, said = job.end()
             self.assertEqual(status, 0, said)
             self.assertEqual(job.summary()["reason"], "stopped by SIGTERM")
+            self.assertEqual(job.called.read_text(), "requeue 7\n")
+
+    def test_sigterm_before_all_are_started_ends_the_run_well(self):
+        with Allocation("stop.epochs=100000", "evaluation.enabled=false",
+                        STOP_AT='"evaluation"', AGAIN="yes") as job:
+            status, said = job.end()
+            self.assertEqual(status, 0, said)
+            self.assertNotIn("have not within", said)
             self.assertEqual(job.called.read_text(), "requeue 7\n")
 
     def test_what_is_wrong_is_named(self):
