@@ -49,6 +49,8 @@ using ::grpc::experimental::FileWatcherCertificateProvider;
 constexpr unsigned kWatchEveryS = 1;
 // A line for each of a thousand refused connections would say nothing more.
 constexpr absl::Duration kLineEvery = absl::Seconds(1);
+// It is tried again with each call.
+constexpr absl::Duration kUnreadableEvery = absl::Minutes(1);
 
 // A certificate is to be renewed before this share of its lifetime is left.
 constexpr double kWarnBelow = 0.2;
@@ -131,7 +133,7 @@ class TransportSecurity::WatchedFiles {
                     ? absl::UnauthenticatedError(unreadable.message())
                     : CheckPeer(pem, job, roles, revoked_.get());
     }
-    if (!unreadable.ok()) {
+    if (!unreadable.ok() && unreadable_.Due(clock_.Now())) {
       spdlog::error("event=crl_unreadable error=\"{}\"",
                     std::string(unreadable.message()));
     }
@@ -156,7 +158,7 @@ class TransportSecurity::WatchedFiles {
                             IdentityOf("the peer", certificates[0].get()));
     const Caller caller{identity.role, KeyDigest(certificates[0].get())};
     absl::MutexLock lock(&mu_);
-    if (!(stamp == callers_stamp_)) return caller;
+    if (!(stamp == callers_stamp_) || !(stamp == stamp_)) return caller;
     if (callers_.size() >= kMostCallers) callers_.clear();
     callers_.emplace(pem, caller);
     return caller;
@@ -182,14 +184,14 @@ class TransportSecurity::WatchedFiles {
   }
 
  private:
-  // Reads the list if it has changed. An error, at most once for each change:
-  // it cannot be read, and the one before it stays in force.
+  // Reads the list if it has changed. An error: it cannot be read; until it can
+  // be, the one before it stays in force.
   absl::Status ReadRevokedAgain() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     if (files_.crl.empty()) return absl::OkStatus();
     const FileStamp stamp = FileStamp::Of(files_.crl);
     if (revoked_ != nullptr && stamp == stamp_) return absl::OkStatus();
-    stamp_ = stamp;
     SLUICE_ASSIGN_OR_RETURN(revoked_, ReadRevoked(files_.crl, files_.ca));
+    stamp_ = stamp;
     return absl::OkStatus();
   }
 
@@ -198,10 +200,11 @@ class TransportSecurity::WatchedFiles {
   Clock& clock_;
   const std::shared_ptr<FileWatcherCertificateProvider> provider_;
   LogPace warning_{kWarnEvery};
+  LogPace unreadable_{kUnreadableEvery};
 
   absl::Mutex mu_;  // Leaf lock: nothing else is acquired under it.
   RevocationList revoked_ ABSL_GUARDED_BY(mu_);
-  FileStamp stamp_ ABSL_GUARDED_BY(mu_);
+  FileStamp stamp_ ABSL_GUARDED_BY(mu_);  // Of the file that it was read from.
   // Who has passed Check, by certificate, while the list is that of
   // `callers_stamp_`: parsing one takes as long as a small call.
   absl::flat_hash_map<std::string, Caller> callers_ ABSL_GUARDED_BY(mu_);

@@ -14,7 +14,9 @@
 #include "common/rpc/channel_options.h"
 #include "common/rpc/deadline.h"
 #include "common/rpc/listener.h"
+#include "common/rpc/status_conversion.h"
 #include "common/tls/authority.h"
+#include "common/tls/rpc_access.h"
 #include "common/tls/testing/role_files.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -46,15 +48,17 @@ TransportSecurity As(const Authority& authority, TlsRole role) {
   return With(WriteRoleFiles(authority, role, Now()), role);
 }
 
-// A server without methods: a call that reaches it is UNIMPLEMENTED.
+// A server without methods: a call that reaches it is UNIMPLEMENTED. Unless it
+// has those of `service`.
 class Server {
  public:
-  explicit Server(std::shared_ptr<grpc::ServerCredentials> credentials)
+  explicit Server(std::shared_ptr<grpc::ServerCredentials> credentials,
+                  proto::Exchange::Service* service = nullptr)
       : listener_(*Listener::Open("127.0.0.1:0")) {
     grpc::ServerBuilder builder;
     ApplyServerOptions(&builder);
     auto connections = Listener::AddTo(&builder, std::move(credentials));
-    builder.RegisterService(&service_);
+    builder.RegisterService(service != nullptr ? service : &service_);
     server_ = builder.BuildAndStart();
     listener_->Serve(std::move(connections));
   }
@@ -63,20 +67,24 @@ class Server {
     server_->Shutdown(FromNow(absl::ZeroDuration()));
   }
 
-  // The end of a call on a new connection.
-  grpc::Status Call(
+  std::shared_ptr<grpc::Channel> NewConnection(
       const std::shared_ptr<grpc::ChannelCredentials>& credentials) const {
-    const auto channel =
-        grpc::CreateCustomChannel(absl::StrCat("127.0.0.1:", listener_->port()),
-                                  credentials, SessionChannelArguments());
+    return grpc::CreateCustomChannel(
+        absl::StrCat("127.0.0.1:", listener_->port()), credentials,
+        SessionChannelArguments());
+  }
+  // The end of a call.
+  static grpc::Status Call(const std::shared_ptr<grpc::Channel>& connection) {
     grpc::ClientContext context;
     SetTimeout(kLong, &context);
     proto::PullRequest request;
-    return proto::Exchange::NewStub(channel)->Pull(&context, request)->Finish();
+    return proto::Exchange::NewStub(connection)
+        ->Pull(&context, request)
+        ->Finish();
   }
   bool Serves(
       const std::shared_ptr<grpc::ChannelCredentials>& credentials) const {
-    const grpc::Status status = Call(credentials);
+    const grpc::Status status = Call(NewConnection(credentials));
     if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED) return true;
     EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE)
         << status.error_message();
@@ -203,6 +211,45 @@ TEST(TransportSecurityTest, WhoIsRevokedWhileTheServerRunsIsRefused) {
   EXPECT_FALSE(server.Serves(client.ToLead()));
   EXPECT_TRUE(server.Serves(As(authority, TlsRole::kWorker).ToLead()))
       << server.last();
+}
+
+// Its pulls end at once, for those that may call them.
+class Admitting final : public proto::Exchange::Service {
+ public:
+  explicit Admitting(TransportSecurity security)
+      : security_(std::move(security)) {}
+
+  grpc::Status Pull(grpc::ServerContext* call, const proto::PullRequest*,
+                    grpc::ServerWriter<proto::PullChunk>*) override {
+    return ToGrpcStatus(security_.Admit(*call, Rpc::kPull).status());
+  }
+
+ private:
+  const TransportSecurity security_;
+};
+
+// So it is where somebody writes it as another user and then changes the owner:
+// neither its size nor its time tell that it can be read now.
+TEST(TransportSecurityTest, AListThatCouldNotBeReadIsInForceOnceItCanBe) {
+  const Authority authority = NewAuthority();
+  const TlsFiles files = WriteRoleFiles(authority, TlsRole::kLead, Now());
+  const TransportSecurity lead = With(files, TlsRole::kLead);
+  Admitting service(lead);
+  const Server server(lead.ForServer(), &service);
+  const TlsFiles worker = WriteRoleFiles(authority, TlsRole::kWorker, Now());
+  const auto credentials = With(worker, TlsRole::kWorker).ToLead();
+  const auto connection = server.NewConnection(credentials);
+  EXPECT_TRUE(Server::Call(connection).ok());
+
+  const std::string list = RevokedText(authority, worker, Now());
+  std::ofstream(files.crl) << std::string(list.size(), 'x');
+  const auto changed = std::filesystem::last_write_time(files.crl);
+  EXPECT_TRUE(Server::Call(connection).ok());
+  EXPECT_TRUE(Server::Call(server.NewConnection(credentials)).ok());
+  std::ofstream(files.crl) << list;
+  std::filesystem::last_write_time(files.crl, changed);
+  EXPECT_FALSE(Server::Call(server.NewConnection(credentials)).ok());
+  EXPECT_FALSE(Server::Call(connection).ok());
 }
 
 TEST(TransportSecurityTest, AServerThatIsRevokedIsRefused) {
