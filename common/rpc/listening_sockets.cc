@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
@@ -85,7 +87,15 @@ absl::StatusOr<std::vector<int>> ListenOnHost(const std::string& address,
   absl::Cleanup close_sockets = [&sockets] {
     for (const int fd : sockets) close(fd);
   };
+  int failed = 0;
+  std::set<std::string> seen;
   for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
+    // /etc/hosts may have the name in several lines.
+    const bool is_new =
+        seen.emplace(reinterpret_cast<const char*>(one->ai_addr),
+                     one->ai_addrlen)
+            .second;
+    if (!is_new) continue;
     if (!sockets.empty()) {  // The port that the first socket was given.
       reinterpret_cast<sockaddr_in6*>(one->ai_addr)->sin6_port =
           htons(static_cast<uint16_t>(PortOfSocket(sockets.front())));
@@ -93,11 +103,13 @@ absl::StatusOr<std::vector<int>> ListenOnHost(const std::string& address,
     const int fd = ListenOn(one->ai_addr, one->ai_addrlen);
     if (fd >= 0) {
       sockets.push_back(fd);
-    } else if (errno == EADDRINUSE || one->ai_next == nullptr) {
-      if (errno == EADDRINUSE || sockets.empty()) {
-        return CannotListen(address, strerror(errno));
-      }
+      continue;
     }
+    failed = errno;
+    if (failed == EADDRINUSE) break;
+  }
+  if (failed == EADDRINUSE || sockets.empty()) {
+    return CannotListen(address, strerror(failed));
   }
   std::move(close_sockets).Cancel();
   return sockets;

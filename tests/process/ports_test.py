@@ -21,6 +21,11 @@ def ipv6_is_there():
         return False
 
 
+def may_mount():
+    return subprocess.run(["unshare", "--mount", "true"],
+                          stderr=subprocess.DEVNULL).returncode == 0
+
+
 class PortsTest(unittest.TestCase):
 
     @unittest.skipUnless(ipv6_is_there(), "SKIPPED: no IPv6 here")
@@ -56,6 +61,23 @@ class PortsTest(unittest.TestCase):
             self.assertEqual(after["address"], before["address"])
             run.interrupt()
             run.end()
+
+    @unittest.skipUnless(may_mount(), "SKIPPED: this user may not mount")
+    def test_a_name_that_is_twice_in_the_hosts_file_can_be_listened_on(self):
+        hosts = harness.scratch() / "hosts"
+        hosts.write_text("127.0.0.1 localhost\n127.0.0.1 host localhost\n")
+        for port in (0, harness.reserve_port()):
+            with self.subTest(port=port):
+                # It ends soon, since nobody else comes.
+                lead = subprocess.run(
+                    ["unshare", "--mount", "sh", "-c",
+                     'mount --bind "$0" /etc/hosts && exec "$@"', hosts,
+                     harness.PS_SERVER, "--shard=0",
+                     f"--job={harness.write_job(harness.LINEAR_JOB)}",
+                     f"--listen=localhost:{port}",
+                     "--set=limits.start_timeout_s=0.2"],
+                    capture_output=True, text=True, timeout=harness.TIMEOUT_S)
+                self.assertIn("event=listening", lead.stderr)
 
     def test_a_shard_without_descriptors_refuses_and_goes_on(self):
         most = 128
