@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <sys/file.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <fstream>
@@ -111,10 +112,10 @@ class TrainRun {
     std::vector<PartEnd> ended = cluster_.TakeEnded();
     // Ask now for the reason, and whether the run has begun: soon the
     // coordinator may end, too.
-    for (const PartEnd& end : ended) {
-      const bool by_itself = !end.ok && !end.killed;
-      if (by_itself && watch_.has_value()) AskHowItStands();
-    }
+    const bool by_itself =
+        std::any_of(ended.begin(), ended.end(),
+                    [](const PartEnd& end) { return !end.ok && !end.killed; });
+    if (by_itself && watch_.has_value()) AskHowItStands();
     for (const PartEnd& end : ended) reports_.Add(end, clock_->Now());
     // Before the child is started again, or its place would still be taken.
     if (watch_.has_value()) ReportDeaths();

@@ -4,6 +4,7 @@ newest checkpoint by itself, and under SYNC ends with the bits of the
 undisturbed run. Every gradient is counted once."""
 
 import signal
+import time
 import unittest
 
 import cluster
@@ -277,6 +278,24 @@ class RecoveryTest(unittest.TestCase):
             run.interrupt()
             output = self.ended_well(run)
             self.assertIn("stopping; once more to kill", output)
+
+    def test_ctrl_c_once_many_have_found_the_lead_hanging(self):
+        with self.start(["cluster.workers=12", "limits.rejoin_timeout_s=1",
+                         "stop.epochs=100000"]) as run:
+            run.await_version(1)
+            run.kill(run.pids()["ps_server-0"], number=signal.SIGSTOP)
+            # So that it sees all of them at once.
+            run.kill(run.process.pid, number=signal.SIGSTOP)
+            harness.wait_until(lambda: list(run.pids()) == ["ps_server-0"],
+                               "the others to end")
+            run.kill(run.process.pid, number=signal.SIGCONT)
+            time.sleep(0.5)
+            began = time.monotonic()
+            run.interrupt()
+            for line in run.process.stdout:
+                if line == "stopping; once more to kill\n":
+                    break
+            self.assertLess(time.monotonic() - began, 15)
 
 
 if __name__ == "__main__":
