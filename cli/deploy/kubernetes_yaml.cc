@@ -26,13 +26,22 @@ bool IsPlain(absl::string_view text) {
          !absl::c_linear_search(kOthers, absl::AsciiStrToLower(text));
 }
 
+// Whether it has U+0085, U+2028 or U+2029, each of which YAML 1.1 takes for the
+// end of a line.
+bool HasOtherBreak(absl::string_view text) {
+  return absl::StrContains(text, "\xc2\x85") ||
+         absl::StrContains(text, "\xe2\x80\xa8") ||
+         absl::StrContains(text, "\xe2\x80\xa9");
+}
+
 // Whether a literal block holds the text: it cannot begin with a blank, and has
 // no place for control characters.
 bool IsBlock(absl::string_view text) {
   return absl::StrContains(text, '\n') && !absl::ascii_isspace(text[0]) &&
-         absl::EndsWith(text, "\n") && !absl::EndsWith(text, "\n\n") &&
-         absl::c_none_of(
-             text, [](char c) { return absl::ascii_iscntrl(c) && c != '\n'; });
+         !HasOtherBreak(text) && absl::EndsWith(text, "\n") &&
+         !absl::EndsWith(text, "\n\n") && absl::c_none_of(text, [](char c) {
+           return absl::ascii_iscntrl(c) && c != '\n';
+         });
 }
 
 void Emit(const Json& value, YAML::Emitter* out) {
@@ -51,6 +60,7 @@ void Emit(const Json& value, YAML::Emitter* out) {
     *out << YAML::EndSeq;
   } else if (value.is_string()) {
     const auto text = value.get<std::string>();
+    if (HasOtherBreak(text)) *out << YAML::EscapeNonAscii;
     if (IsBlock(text)) {
       *out << YAML::Literal;
     } else if (!IsPlain(text)) {

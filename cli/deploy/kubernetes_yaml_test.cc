@@ -52,5 +52,15 @@ TEST(KubernetesYamlTest, IsReadBackAsItWas) {
   for (size_t i = 0; i < read.size(); ++i) ExpectSame(objects[i], read[i]);
 }
 
+// Kubernetes' reader is one of YAML 1.1.
+TEST(KubernetesYamlTest, WhatAnotherReaderTakesForTheEndOfALineIsEscaped) {
+  for (const std::string mark : {"\xc2\x85", "\xe2\x80\xa8", "\xe2\x80\xa9"}) {
+    const Json object = {{"text", "# one" + mark + " two\nname: 3\n"}};
+    const std::string text = KubernetesYaml("", {object});
+    EXPECT_THAT(text, ::testing::Not(::testing::HasSubstr(mark)));
+    ExpectSame(object, YAML::Load(text));
+  }
+}
+
 }  // namespace
 }  // namespace sluice
