@@ -163,11 +163,14 @@ class SluiceScriptTest(unittest.TestCase):
         self.assertEqual(result.returncode, 1)
 
     def test_a_suite_that_there_is_not_is_refused_by_name(self):
-        result, called = self.asked("--with=torch,cuda")
-        self.assertEqual(result.returncode, 2)
-        self.assertIn("--with: expected some of browser,", result.stderr)
-        self.assertIn("got 'cuda'", result.stderr)
-        self.assertEqual(called, [])
+        for names, named in (("torch,cuda", "cuda"), (",torch", "")):
+            with self.subTest(names):
+                result, called = self.asked(f"--with={names}")
+                self.assertEqual(result.returncode, 2)
+                self.assertIn("--with: expected some of browser,",
+                              result.stderr)
+                self.assertIn(f"got '{named}'", result.stderr)
+                self.assertEqual(called, [])
 
     def test_a_test_that_is_named_runs_even_if_it_is_slow(self):
         words = self.bazel_words("--config=asan", "//tests/mutations/...")
