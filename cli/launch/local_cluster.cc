@@ -200,6 +200,16 @@ absl::Status LocalCluster::Restart(const std::string& name) {
   return Start(part, number, ReadLeadAddress().host_port);
 }
 
+PartEnd LocalCluster::NotStarted(const std::string& name,
+                                 const absl::Status& why) const {
+  const auto [part, number] = started_.at(name);
+  return {.part = part,
+          .number = number,
+          .name = name,
+          .killed = true,
+          .how = std::string(why.message())};
+}
+
 void LocalCluster::Signal(const std::string& name, int number) {
   for (Child& child : children_) {
     if (child.name == name) child.process->Signal(number);

@@ -74,6 +74,9 @@ class LocalCluster {
   // Starts a child again that has ended. It appends to the same log, and a lead
   // resumes the run. REQUIRES: it was started before.
   absl::Status Restart(const std::string& name);
+  // What has become of such a child that could not be started, for `why`: it
+  // may be tried again like one that was killed.
+  PartEnd NotStarted(const std::string& name, const absl::Status& why) const;
 
   // Sends signal `number` to a child. Does nothing if no child has that name.
   void Signal(const std::string& name, int number);

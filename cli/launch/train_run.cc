@@ -206,7 +206,8 @@ class TrainRun {
     for (const std::string& line : actions.say) view_.Say(line);
     for (const std::string& name : actions.restart) {
       const absl::Status started = cluster_.Restart(name);
-      if (!started.ok()) StartFailed(started);
+      if (started.ok()) continue;
+      Do(supervision_.OnEnd(cluster_.NotStarted(name, started), clock_->Now()));
     }
     for (const int worker : actions.part_with) {
       cluster_.SignalWorker(worker, SIGTERM);

@@ -271,6 +271,25 @@ class RecoveryTest(unittest.TestCase):
             self.assertIn("the run failed: ps_server-1: killed by signal 9 "
                           "(Killed), for the 6th time in a row", output)
 
+    def test_who_cannot_be_started_again_at_once_is_later(self):
+        with self.start(["stop.epochs=100000", LEASE]) as run:
+            run.await_version(1)
+            pids = run.pids()
+            away = run.dir.rename(run.dir.with_name("away"))
+            run.kill(pids["worker-1"])
+            # The second of two attempts is a second later.
+            time.sleep(1.5)
+            away.rename(run.dir)
+            run.await_status(
+                lambda s: s["worker"][1]["incarnation"] == 2 and
+                s["worker"][1]["state"] in ("computing", "waiting"),
+                "worker 1 to be back")
+            self.assertEqual(run.pids()["ps_server-0"], pids["ps_server-0"])
+            run.interrupt()
+            output = self.ended_well(run)
+            self.assertIn(f"worker-1: opening {run.dir}/worker-1.log: No such "
+                          "file or directory; starting it again", output)
+
     def test_ctrl_c_while_the_lead_is_away(self):
         with self.start(SYNC + STORED) as run:
             self.await_checkpoint(run)
