@@ -112,7 +112,7 @@ TEST(CoordinatorServiceTest, WhatABusyWorkerCountsStandsInTheStateAsItRuns) {
   worker.client().Leave("test");
   const WorkerState state = lead.service().State().workers[0];
   EXPECT_GE(state.counters.at("asked"), 1);
-  EXPECT_GT(state.gradients.applied, 1) << "it was busy";
+  EXPECT_GT(state.gradients.applied, 100) << "it was busy";
 }
 
 TEST(CoordinatorServiceTest, TheLogHoldsEveryCommitOfTheRun) {
