@@ -6,13 +6,13 @@
 namespace sluice::bench {
 
 // A folder that a benchmark fills. It goes with this object, and after a
-// benchmark that ends in any other way.
+// benchmark that ends by std::exit, SIGINT or SIGTERM.
 //
-// Make it before another thread starts: it forks.
+// Make the first one before another thread starts; else not thread-safe.
 class ScratchFolder {
  public:
-  // An empty one that only this user reads, "folder/name_PID_" and letters.
-  // Ends the benchmark where there can be none.
+  // An empty one, "folder/name_PID". Ends the benchmark where there can be
+  // none.
   ScratchFolder(const std::string& folder, const std::string& name);
   ~ScratchFolder();
 
@@ -23,7 +23,6 @@ class ScratchFolder {
 
  private:
   const std::string path_;
-  const int lives_;  // A pipe's end, closed when this process ends.
 };
 
 }  // namespace sluice::bench

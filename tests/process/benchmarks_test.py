@@ -121,19 +121,15 @@ class BenchmarksTest(unittest.TestCase):
                 harness.wait_until(lambda: not is_named_by_a_process(folder),
                                    "its runs to end")
 
-    def test_an_exchange_over_tls_that_is_killed_leaves_no_keys(self):
+    def test_an_exchange_over_tls_that_is_told_to_end_leaves_no_keys(self):
         process = subprocess.Popen(
             [BENCH / "exchange", "--tls", "--kib=4", "--seconds=300"])
-        named = f"sluice_certificates_{process.pid}_*"
-
-        def keys():
-            return list(pathlib.Path("/tmp").glob(f"{named}/worker/tls.key"))
-
-        harness.wait_until(keys, "its certificates", process)
-        process.kill()
-        process.wait()
-        harness.wait_until(
-            lambda: not list(pathlib.Path("/tmp").glob(named)), "them to go")
+        folder = pathlib.Path(f"/tmp/sluice_certificates_{process.pid}")
+        harness.wait_until(lambda: (folder / "worker/tls.key").exists(),
+                           "its certificates", process)
+        process.terminate()
+        self.assertEqual(process.wait(harness.TIMEOUT_S), -signal.SIGTERM)
+        harness.wait_until(lambda: not folder.exists(), "them to go")
 
     def test_one_that_fails_leaves_nothing_behind(self):
         folder = harness.scratch()
