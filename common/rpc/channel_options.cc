@@ -36,7 +36,7 @@ constexpr int kConnectTimeoutMs = 3000;
 // own limit is two minutes.
 constexpr int kHandshakeTimeoutMs = 10000;
 // Calls at once on one connection. A worker has a pull, a prefetch and a push,
-// which may be four calls, and for a moment those that it has given up.
+// which may be eight calls, and for a moment those that it has given up.
 constexpr int kMostStreams = 32;
 
 // Of Keepalive::Within, so that no part of it is 0, nor more than an int.

@@ -43,9 +43,9 @@ constexpr int kPerProcess = 4;
 // People and scripts that ask for the status.
 constexpr int kTools = 16;
 
-// Of a worker's push four chunks are on their way at once (VectorPush), each
-// with at most twice its floats' bytes (WireFormat); and so much may be left of
-// the push before, which was cancelled. A Join has a job's text.
+// Of a worker's push eight chunks are on their way at once (VectorPush), and so
+// much may be left of the push before, which was cancelled. A Join has a job's
+// text.
 constexpr int kChunks = 16;
 constexpr int64_t kRest = 4 << 20;
 

@@ -25,9 +25,9 @@ namespace sluice {
 // Not thread-safe: call from the queue's thread.
 class Admission {
  public:
-  // A worker has a pull, a prefetch and a push, which may be four calls, on a
+  // A worker has a pull, a prefetch and a push, which may be eight calls, on a
   // connection, and for a moment those that it has given up.
-  static constexpr int kMostCalls = 16;
+  static constexpr int kMostCalls = 24;
   // Who is refused so often while it has as many is shut.
   static constexpr int kMostRefused = 64;
 

@@ -263,7 +263,7 @@ TEST_F(AccessTest, AConnectionHasOnlySoManyCallsAtOnce) {
   const grpc::Status refused = Push(channel);
   EXPECT_EQ(refused.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_THAT(refused.error_message(),
-              HasSubstr("a connection may have 16 calls at once, and this Push "
+              HasSubstr("a connection may have 24 calls at once, and this Push "
                         "would be one more"));
   CounterMap counted;
   security_.CountRefused(0, &counted);

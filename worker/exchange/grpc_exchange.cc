@@ -53,7 +53,7 @@ std::vector<std::string> Names(const ParameterLayout& layout,
 
 // Calls at once that bring a slice where a round trip takes long: a shard lets
 // no more than 1 MiB of each be on the way. ConnectionLimits counts with these.
-constexpr int kLanes = 4;
+constexpr int kLanes = 8;
 
 // For linking with all shards; the others are sent to.
 constexpr absl::Duration kLinkingTime = absl::Seconds(5);

@@ -417,7 +417,7 @@ TEST_F(ChunkedExchangeTest, OneCallThatStagesAllCountsMoreThanAnEndedTask) {
   FakeShard shard(Ramp(0, kFloats), kVersion, chunk_floats_);
   GrpcExchange far(&layout, {shard.address()}, options);
   std::atomic<int> ended = 0;
-  absl::Notification others;  // Of four calls.
+  absl::Notification others;  // Of eight calls.
   shard.set_behaviour({.on_push_chunk =
                            [&](const proto::PushChunk& chunk) {
                              if (chunk.offset() == 0) {
@@ -427,7 +427,7 @@ TEST_F(ChunkedExchangeTest, OneCallThatStagesAllCountsMoreThanAnEndedTask) {
                            },
                        .after_part =
                            [&] {
-                             if (++ended == 3) others.Notify();
+                             if (++ended == 7) others.Notify();
                              return grpc::Status(grpc::StatusCode::ABORTED,
                                                  "the task has ended");
                            }});
