@@ -155,10 +155,6 @@ struct FaultyLead {
   std::map<std::pair<size_t, int64_t>, uint64_t> heard;
   // Carried out one after the other. The first is under way.
   std::deque<std::variant<StoreManifest, RemoveStored>> orders;
-  // The last commit in the log, and the commits of versions that are being
-  // stored. Each comes with the log's length at that point.
-  std::pair<proto::LogRecord, int64_t> last_commit;
-  std::map<Version, std::pair<proto::LogRecord, int64_t>> commits;
   int64_t synced = 0;  // Bytes of the log's newest file that are synced.
 };
 

@@ -7,7 +7,6 @@
 // process dies in between, KillShard and KillLead replay the write on a disk
 // that stops at a random step (DoOrder, WriteHeld with a FaultyFiles), so that
 // a torn write is left behind.
-#include <algorithm>
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
@@ -86,12 +85,8 @@ void FaultyCluster::Record(size_t l, const Actions& actions) {
   Lead& lead = *leads_[l];
   const std::vector<proto::LogRecord> records =
       RecordsOf(actions, absl::ToDoubleSeconds(Now() - absl::UnixEpoch()));
-  std::vector<int64_t> ends;
-  const absl::Status appended = lead.files->log()->Append(records, &ends);
+  const absl::Status appended = lead.files->log()->Append(records);
   Expect(appended.ok(), appended.ToString());
-  for (size_t i = 0; i < records.size(); ++i) {
-    if (records[i].has_commit()) lead.last_commit = {records[i], ends[i]};
-  }
   const std::optional<Version> stored = StoredIn(actions);
   if (stored.has_value()) {
     const absl::Status cut = lead.files->log()->Cut(*stored);
@@ -99,11 +94,6 @@ void FaultyCluster::Record(size_t l, const Actions& actions) {
     lead.synced = 0;  // The new file is not synced, not even its header.
   }
   for (const Action& action : actions) {
-    if (const auto* decision = std::get_if<SendDecision>(&action)) {
-      const auto* store = std::get_if<Store>(&decision->decision.what);
-      if (store != nullptr) lead.commits[store->version] = lead.last_commit;
-      continue;
-    }
     if (const auto* manifest = std::get_if<StoreManifest>(&action)) {
       lead.orders.push_back(*manifest);
     } else if (const auto* remove = std::get_if<RemoveStored>(&action)) {
@@ -180,9 +170,7 @@ absl::Status FaultyCluster::WriteManifest(Lead& lead,
   ManifestWriter writer(
       std::move(options), lead.files->log(),
       [&](Version, const absl::Status& status) { result = status; });
-  const auto& [commit, end] = lead.commits[order.version];
-  writer.CarryOut({SendDecision{{1, Store{order.version}}}, order}, {commit},
-                  {end});
+  writer.CarryOut({order});
   writer.Finish();
   return result;
 }

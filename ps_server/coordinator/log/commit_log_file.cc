@@ -149,16 +149,12 @@ absl::Status CommitLogWriter::status() const {
 }
 
 absl::Status CommitLogWriter::Append(
-    const std::vector<proto::LogRecord>& records, std::vector<int64_t>* ends) {
+    const std::vector<proto::LogRecord>& records) {
   SLUICE_RETURN_IF_ERROR(status());
-  if (ends != nullptr) ends->clear();
   if (records.empty()) return absl::OkStatus();
   std::string bytes;
   for (const proto::LogRecord& record : records) {
     AppendRecord(record, &bytes);
-    if (ends != nullptr) {
-      ends->push_back(bytes_ + static_cast<int64_t>(bytes.size()));
-    }
   }
   SLUICE_RETURN_IF_ERROR(Undo());
   const absl::Status written =

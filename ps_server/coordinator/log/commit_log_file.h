@@ -43,10 +43,8 @@ class CommitLogWriter {
   ~CommitLogWriter();
 
   // Hands all records to the system in one write: they survive the death of
-  // this process, not of the machine (for that, Sync). `*ends`, unless null,
-  // becomes the file's length with each of them.
-  absl::Status Append(const std::vector<proto::LogRecord>& records,
-                      std::vector<int64_t>* ends = nullptr);
+  // this process, not of the machine (for that, Sync).
+  absl::Status Append(const std::vector<proto::LogRecord>& records);
   // Goes on in a file of its own, PATH.`version`, whose header says what came
   // before; what there is so far is on the disk then. Once for each version.
   // kResourceExhausted, kUnavailable: the next file cannot be made; unless

@@ -67,24 +67,6 @@ TEST_F(CommitLogFileTest, ReadsWhatWasWrittenInOrder) {
   EXPECT_FALSE(log->torn.has_value());
 }
 
-TEST_F(CommitLogFileTest, SaysHowLongItIsWithEachRecord) {
-  Write(1);
-  const auto one = static_cast<int64_t>(Bytes().size());
-  std::filesystem::remove(path_);
-  proto::LogHeader header;
-  header.set_job_fingerprint("abc");
-  auto writer = CommitLogWriter::Create(path_, header);
-  ASSERT_TRUE(writer.ok()) << writer.status();
-  std::vector<int64_t> ends;
-  ASSERT_TRUE((*writer)->Append({Record(1), Record(2)}, &ends).ok());
-  ASSERT_EQ(ends.size(), 2);
-  EXPECT_EQ(ends[0], one);
-  EXPECT_EQ(ends[1], Bytes().size());
-  ASSERT_TRUE((*writer)->Append({Record(3)}, &ends).ok());
-  ASSERT_EQ(ends.size(), 1);
-  EXPECT_EQ(ends[0], Bytes().size());
-}
-
 TEST_F(CommitLogFileTest, WritingWhatWasReadGivesTheSameBytes) {
   Write(3);
   const std::string first = Bytes();
@@ -267,10 +249,8 @@ TEST_F(CommitLogFileTest, TheNextFileSaysWhatCameBeforeIt) {
   std::remove(next.c_str());
   ASSERT_TRUE((*writer)->Cut(Version(7)).ok());
   ASSERT_TRUE((*writer)->Cut(Version(7)).ok());  // Once is enough.
-  std::vector<int64_t> ends;
-  ASSERT_TRUE((*writer)->Append({Record(8)}, &ends).ok());
+  ASSERT_TRUE((*writer)->Append({Record(8)}).ok());
   EXPECT_EQ((*writer)->path(), next);
-  EXPECT_EQ(ends.back(), std::filesystem::file_size(next));
   const auto log = ReadCommitLog(next);
   ASSERT_TRUE(log.ok()) << log.status();
   EXPECT_EQ(log->header.generation(), 4);

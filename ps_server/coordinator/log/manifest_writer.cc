@@ -1,15 +1,11 @@
 // A checkpoint is whole once its manifest is there, so the manifest comes last:
 //
-//   log Sync      a manifest says how long the log is with its version's
-//                 commit: no loss of power may leave the log shorter than that
+//   log Sync      the log has all that led to the version: no loss of power may
+//                 take from it what a run goes on from
 //   CheckFiles    every shard's file is in this folder, and the one it
 //                 reported; one on a disk of the shard's own is not looked for
 //   prove         the run is still this lead's
 //   write         in one step: whole or not there
-//
-// The log's length with the commit of version 8, say 4000, is kept from the
-// Store to the StoreManifest that follows when all shards have written; by then
-// the log is longer.
 #include "ps_server/coordinator/log/manifest_writer.h"
 
 #include <algorithm>
@@ -87,43 +83,21 @@ void ManifestWriter::Finish() {
   if (thread_.joinable()) thread_.join();
 }
 
-void ManifestWriter::CarryOut(const Actions& actions,
-                              const std::vector<proto::LogRecord>& records,
-                              const std::vector<int64_t>& ends) {
+void ManifestWriter::CarryOut(const Actions& actions) {
   for (const Action& action : actions) {
-    if (const auto* decision = std::get_if<SendDecision>(&action)) {
-      const auto* store = std::get_if<Store>(&decision->decision.what);
-      if (store == nullptr) continue;
-      // Its commit is among these, or was the last before them.
-      const auto commit = std::find_if(
-          records.begin(), records.end(), [&](const proto::LogRecord& record) {
-            return record.has_commit() &&
-                   Version(record.commit().version()) == store->version;
-          });
-      commit_end_[store->version] = commit == records.end()
-                                        ? last_commit_end_
-                                        : ends[commit - records.begin()];
-    } else if (const auto* manifest = std::get_if<StoreManifest>(&action)) {
-      Put(Order{*manifest, commit_end_[manifest->version]});
-      commit_end_.erase(manifest->version);
-    } else if (const auto* remove = std::get_if<RemoveStored>(&action)) {
-      Put(*remove);
-      commit_end_.erase(remove->version);
-    }
-  }
-  for (size_t i = 0; i < records.size(); ++i) {
-    if (records[i].has_commit()) last_commit_end_ = ends[i];
+    if (const auto* store = std::get_if<StoreManifest>(&action)) Put(*store);
+    if (const auto* remove = std::get_if<RemoveStored>(&action)) Put(*remove);
   }
 }
 
-void ManifestWriter::Put(AnyOrder order) {
+void ManifestWriter::Put(Order order) {
   absl::MutexLock lock(&mu_);
   if (!finishing_) orders_.push_back(std::move(order));
 }
 
 void ManifestWriter::Loop() {
   while (true) {
-    AnyOrder order;
+    Order order;
     {
       absl::MutexLock lock(&mu_);
       mu_.Await(absl::Condition(this, &ManifestWriter::Called));
@@ -135,8 +109,8 @@ void ManifestWriter::Loop() {
   }
 }
 
-void ManifestWriter::Do(const Order& order) const {
-  done_(order.what.version, Write(order));
+void ManifestWriter::Do(const StoreManifest& order) const {
+  done_(order.version, Write(order));
 }
 
 void ManifestWriter::Do(const RemoveStored& order) const {
@@ -153,19 +127,17 @@ absl::Status ManifestWriter::Remove(const RemoveStored& order) const {
                           options_.files);
 }
 
-absl::Status ManifestWriter::Write(const Order& order) const {
-  // A checkpoint names a place in the log, which must not be lost before it.
+absl::Status ManifestWriter::Write(const StoreManifest& order) const {
   SLUICE_RETURN_IF_ERROR(log_->Sync());
   proto::CheckpointManifest manifest = options_.run;
-  manifest.set_generation(order.what.generation.value());
-  manifest.set_version(order.what.version.value());
-  for (const StoredPart& part : order.what.parts) {
+  manifest.set_generation(order.generation.value());
+  manifest.set_version(order.version.value());
+  for (const StoredPart& part : order.parts) {
     *manifest.add_file() = FileOf(part);
   }
-  *manifest.mutable_state() = SnapshotToProto(*order.what.snapshot);
-  manifest.set_commit_log_bytes(order.log_bytes);
-  const std::string folder = CheckpointFolder(
-      options_.run_dir, {order.what.generation, order.what.version});
+  *manifest.mutable_state() = SnapshotToProto(*order.snapshot);
+  const std::string folder =
+      CheckpointFolder(options_.run_dir, {order.generation, order.version});
   // Who reads it must not find that it contradicts itself.
   SLUICE_RETURN_IF_ERROR(
       DecodeManifest(folder, EncodeManifest(manifest)).status());
@@ -173,8 +145,7 @@ absl::Status ManifestWriter::Write(const Order& order) const {
   if (options_.prove != nullptr) SLUICE_RETURN_IF_ERROR(options_.prove());
   if (NoneIsHere(manifest)) {  // Then no shard has made the folder.
     SLUICE_RETURN_IF_ERROR(MakeCheckpointFolder(
-        options_.run_dir, {order.what.generation, order.what.version},
-        options_.files));
+        options_.run_dir, {order.generation, order.version}, options_.files));
   }
   return WriteManifest(folder, manifest, options_.files);
 }

@@ -4,18 +4,15 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <map>
 #include <string>
 #include <thread>
 #include <variant>
-#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "common/file_operations.h"
 #include "proto/checkpoint.pb.h"
-#include "proto/commit_log.pb.h"
 #include "ps_server/coordinator/log/commit_log_file.h"
 #include "ps_server/decisions/events.h"
 
@@ -45,31 +42,25 @@ class ManifestWriter {
   ManifestWriter(Options options, CommitLogWriter* log, Done done);
   ~ManifestWriter();
 
-  // Orders what `actions` ask for, and returns at once. `records` are those
-  // that the commit log has got of them, `ends` its length with each.
-  void CarryOut(const Actions& actions,
-                const std::vector<proto::LogRecord>& records,
-                const std::vector<int64_t>& ends);
+  // Orders what `actions` ask for, and returns at once. The log has got their
+  // records.
+  void CarryOut(const Actions& actions);
 
   // Blocks until all that was ordered is done; what is ordered later is not.
   // May be repeated.
   void Finish();
 
  private:
-  struct Order {
-    StoreManifest what;
-    int64_t log_bytes = 0;
-  };
-  using AnyOrder = std::variant<Order, RemoveStored>;
+  using Order = std::variant<StoreManifest, RemoveStored>;
 
-  void Put(AnyOrder order);
+  void Put(Order order);
   bool Called() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     return finishing_ || !orders_.empty();
   }
   void Loop();
-  void Do(const Order& order) const;
+  void Do(const StoreManifest& order) const;
   void Do(const RemoveStored& order) const;
-  absl::Status Write(const Order& order) const;
+  absl::Status Write(const StoreManifest& order) const;
   absl::Status Remove(const RemoveStored& order) const;
 
   // Constant after construction.
@@ -77,13 +68,8 @@ class ManifestWriter {
   CommitLogWriter* const log_;
   const Done done_;
 
-  // Of whoever carries out: the log's length with the last commit, and with
-  // those of the versions that are being stored.
-  int64_t last_commit_end_ = 0;
-  std::map<Version, int64_t> commit_end_;
-
   absl::Mutex mu_;  // Leaf lock: nothing else is acquired under it.
-  std::deque<AnyOrder> orders_ ABSL_GUARDED_BY(mu_);
+  std::deque<Order> orders_ ABSL_GUARDED_BY(mu_);
   bool finishing_ ABSL_GUARDED_BY(mu_) = false;
 
   absl::Mutex join_mu_;  // Held while Finish waits.

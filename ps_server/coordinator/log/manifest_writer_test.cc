@@ -2,7 +2,6 @@
 
 #include <filesystem>
 #include <memory>
-#include <optional>
 
 #include "common/testing/faulty_files.h"
 #include "gmock/gmock.h"
@@ -53,20 +52,6 @@ class ManifestWriterTest : public ::testing::Test {
           answers_.emplace_back(version.value(), status);
         });
   }
-  // Carries out what a commit of `version` entails, which is stored or not.
-  void Commit(int64_t version, bool stored) {
-    RecordCommit record;
-    record.version = Version(version);
-    Actions actions = {record};
-    if (stored) actions.push_back(SendDecision{{1, Store{Version(version)}}});
-    CarryOut(actions);
-  }
-  void CarryOut(const Actions& actions) {
-    const auto records = RecordsOf(actions, /*seconds=*/0);
-    std::vector<int64_t> ends;
-    ASSERT_TRUE(log_->Append(records, &ends).ok());
-    writer_->CarryOut(actions, records, ends);
-  }
   // Writes the shard's part, and says what it has to say of it.
   StoredPart Part(int64_t version) {
     const CheckpointId id{Generation(1), Version(version)};
@@ -95,7 +80,7 @@ class ManifestWriterTest : public ::testing::Test {
   void AllStored(int64_t version) {
     auto snapshot = std::make_shared<TrainingSnapshot>();
     snapshot->totals.counters.samples_applied = 100 * version;
-    CarryOut({StoreManifest{
+    writer_->CarryOut({StoreManifest{
         Generation(1), Version(version), {Part(version)}, snapshot}});
   }
 
@@ -109,10 +94,6 @@ class ManifestWriterTest : public ::testing::Test {
 };
 
 TEST_F(ManifestWriterTest, MakesACheckpointThatSaysWhereTheRunStood) {
-  Commit(1, false);
-  Commit(2, true);
-  const auto at_2 = std::filesystem::file_size(run_ + "/commit_log");
-  Commit(3, false);
   AllStored(2);
   writer_->Finish();
   EXPECT_THAT(answers_, ElementsAre(std::pair(2, absl::OkStatus())));
@@ -123,29 +104,16 @@ TEST_F(ManifestWriterTest, MakesACheckpointThatSaysWhereTheRunStood) {
   const proto::CheckpointManifest& manifest = checkpoint->manifest();
   EXPECT_EQ(manifest.job(), "name: 'test'");
   EXPECT_EQ(manifest.state().counters().at("samples"), 200);
-  EXPECT_EQ(manifest.commit_log_bytes(), at_2);
-}
-
-TEST_F(ManifestWriterTest, AVersionStoredLaterStandsWhereItsCommitEnded) {
-  Commit(1, false);
-  const auto at_1 = std::filesystem::file_size(run_ + "/commit_log");
-  CarryOut({RecordTask{}, SendDecision{{2, Store{Version(1)}}}});
-  AllStored(1);
-  writer_->Finish();
-  const auto manifest =
-      ReadManifest(CheckpointFolder(run_, {Generation(1), Version(1)}));
-  ASSERT_TRUE(manifest.ok()) << manifest.status();
-  EXPECT_EQ(manifest->commit_log_bytes(), at_1);
 }
 
 TEST_F(ManifestWriterTest, AFileThatIsNotThereIsNamedAndNothingIsWritten) {
-  Commit(2, true);
   auto snapshot = std::make_shared<TrainingSnapshot>();
   StoredPart part = Part(2);
   const std::string folder =
       CheckpointFolder(run_, {Generation(1), Version(2)});
   std::filesystem::remove(folder + "/" + part.file);
-  CarryOut({StoreManifest{Generation(1), Version(2), {part}, snapshot}});
+  writer_->CarryOut(
+      {StoreManifest{Generation(1), Version(2), {part}, snapshot}});
   writer_->Finish();
   ASSERT_EQ(answers_.size(), 1);
   EXPECT_THAT(std::string(answers_[0].second.message()),
@@ -156,13 +124,12 @@ TEST_F(ManifestWriterTest, AFileThatIsNotThereIsNamedAndNothingIsWritten) {
 }
 
 TEST_F(ManifestWriterTest, PartsThatAreNotTheWholeVectorAreRefused) {
-  Commit(2, true);
   StoredPart part = Part(2);
   part.begin = 16;
-  CarryOut({StoreManifest{Generation(1),
-                          Version(2),
-                          {part},
-                          std::make_shared<TrainingSnapshot>()}});
+  writer_->CarryOut({StoreManifest{Generation(1),
+                                   Version(2),
+                                   {part},
+                                   std::make_shared<TrainingSnapshot>()}});
   writer_->Finish();
   ASSERT_EQ(answers_.size(), 1);
   EXPECT_FALSE(answers_[0].second.ok());
@@ -172,7 +139,6 @@ TEST_F(ManifestWriterTest, ARefusalOfTheDiskIsReported) {
   writer_->Finish();
   FaultyFiles full(FaultyFiles::Fault::kRefused, 1);
   Begin(&full);
-  Commit(2, true);
   AllStored(2);
   writer_->Finish();
   ASSERT_EQ(answers_.size(), 1);
@@ -182,14 +148,12 @@ TEST_F(ManifestWriterTest, ARefusalOfTheDiskIsReported) {
 
 // As one whose look for the next generation is answered from a cache goes on.
 TEST_F(ManifestWriterTest, WhoNoLongerOwnsTheRunWritesAndRemovesNothing) {
-  Commit(2, true);
   AllStored(2);
   writer_->Finish();
   answers_.clear();
   Begin(&disk_, [] { return absl::PermissionDeniedError("it is gone"); });
-  Commit(3, true);
   AllStored(3);
-  CarryOut({RemoveStored{Generation(1), Version(2)}});
+  writer_->CarryOut({RemoveStored{Generation(1), Version(2)}});
   writer_->Finish();
   ASSERT_EQ(answers_.size(), 1);
   EXPECT_EQ(answers_[0].second.code(), absl::StatusCode::kPermissionDenied);
@@ -201,10 +165,9 @@ TEST_F(ManifestWriterTest, WhoNoLongerOwnsTheRunWritesAndRemovesNothing) {
 }
 
 TEST_F(ManifestWriterTest, WhatIsToGoGoesInTurn) {
-  Commit(2, true);
   AllStored(2);
-  CarryOut({RemoveStored{Generation(1), Version(2)},
-            RemoveStored{Generation(1), Version(1)}});
+  writer_->CarryOut({RemoveStored{Generation(1), Version(2)},
+                     RemoveStored{Generation(1), Version(1)}});
   writer_->Finish();
   EXPECT_THAT(answers_, ElementsAre(std::pair(2, absl::OkStatus())));
   EXPECT_TRUE(ListCheckpoints(run_)->empty());

@@ -27,7 +27,6 @@
 #include "common/key_proto.h"
 #include "common/named_thread.h"
 #include "common/status_macros.h"
-#include "ps_server/coordinator/policy/policy_rules.h"
 #include "ps_server/coordinator/report/job_status.h"
 #include "ps_server/coordinator/session/frame_limits.h"
 #include "ps_server/decisions/event_conversion.h"
@@ -311,9 +310,8 @@ absl::Status CoordinatorService::Record(const Actions& actions) {
     SLUICE_RETURN_IF_ERROR(options_.goes_on());
     goes_on_ = true;
   }
-  std::vector<int64_t> ends;
-  SLUICE_RETURN_IF_ERROR(Append(records, &ends));
-  if (manifests_ != nullptr) manifests_->CarryOut(actions, records, ends);
+  SLUICE_RETURN_IF_ERROR(Append(records));
+  if (manifests_ != nullptr) manifests_->CarryOut(actions);
   CutLog(actions);
   return absl::OkStatus();
 }
@@ -329,10 +327,10 @@ void CoordinatorService::CutLog(const Actions& actions) {
 }
 
 absl::Status CoordinatorService::Append(
-    const std::vector<proto::LogRecord>& records, std::vector<int64_t>* ends) {
-  absl::Status appended = log_->Append(records, ends);
+    const std::vector<proto::LogRecord>& records) {
+  absl::Status appended = log_->Append(records);
   while (absl::IsResourceExhausted(appended) && AwaitRoom(appended)) {
-    appended = log_->Append(records, ends);
+    appended = log_->Append(records);
   }
   bool waited;
   absl::Time since;

@@ -134,8 +134,8 @@ class CoordinatorService final : public CoordinatorEndpoint::Handler {
   void CutLog(const Actions& actions);
   // Waits for room on the disk, if it must; kResourceExhausted: in vain, since
   // the generation ends.
-  absl::Status Append(const std::vector<proto::LogRecord>& records,
-                      std::vector<int64_t>* ends) ABSL_LOCKS_EXCLUDED(mu_);
+  absl::Status Append(const std::vector<proto::LogRecord>& records)
+      ABSL_LOCKS_EXCLUDED(mu_);
   // What is kept waiting by `failed`, an attempt to append; false: no longer.
   bool AwaitRoom(const absl::Status& failed) ABSL_LOCKS_EXCLUDED(mu_);
 
