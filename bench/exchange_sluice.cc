@@ -4,7 +4,6 @@
 #include <grpcpp/server_builder.h>
 
 #include <chrono>
-#include <functional>
 #include <future>
 #include <memory>
 #include <string>
@@ -190,7 +189,6 @@ class Worker {
       gradient_[i] = GradientAt(index, i);
     }
     const GrpcExchange::Options options{
-        .client = absl::StrCat("worker ", index),
         .credentials = security_.ToShards(),
         .window = plan.round_trip > absl::ZeroDuration()
                       ? Window::kRoundTrip

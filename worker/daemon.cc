@@ -3,7 +3,6 @@
 #include <CLI/CLI.hpp>
 #include <cstdlib>
 #include <optional>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
@@ -103,8 +102,8 @@ CoordinatorClient::Options SessionOptions(const ResolvedJob& job,
 }
 
 absl::StatusOr<std::unique_ptr<GrpcExchange>> OpenExchange(
-    const ResolvedJob& job, const TransportSecurity& security,
-    const std::string& client, WireTypes types, const proto::Welcome& welcome) {
+    const ResolvedJob& job, const TransportSecurity& security, WireTypes types,
+    const proto::Welcome& welcome) {
   const auto& addresses = welcome.shard_addresses();
   if (addresses.size() != job.job.cluster().shards()) {
     return absl::InvalidArgumentError(
@@ -119,7 +118,6 @@ absl::StatusOr<std::unique_ptr<GrpcExchange>> OpenExchange(
     }
   }
   const proto::Limits& limits = job.job.limits();
-  options.client = client;
   options.credentials = security.ToShards();
   options.chunk_bytes = limits.chunk_bytes();
   options.types = types;

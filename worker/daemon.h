@@ -69,13 +69,13 @@ CoordinatorClient::Options SessionOptions(const ResolvedJob& job,
                                           proto::Role role, int64_t id,
                                           bool rejoins);
 
-// The exchange with the shards that the Welcome names, for `client`
-// ("worker 3"), whose floats travel as `types`. `job` must outlive it.
-// kInvalidArgument when the Welcome does not name as many shards as the job
-// has, or one that must not be talked to in plain text.
+// The exchange with the shards that the Welcome names; floats travel as
+// `types`. `job` must outlive it. kInvalidArgument when the Welcome does not
+// name as many shards as the job has, or one that must not be talked to in
+// plain text.
 absl::StatusOr<std::unique_ptr<GrpcExchange>> OpenExchange(
-    const ResolvedJob& job, const TransportSecurity& security,
-    const std::string& client, WireTypes types, const proto::Welcome& welcome);
+    const ResolvedJob& job, const TransportSecurity& security, WireTypes types,
+    const proto::Welcome& welcome);
 
 // Waits until every shard can be reached: at the start for as long as the
 // daemons wait for each other, later as for one that is cut off. Errors and

@@ -144,9 +144,9 @@ class PartExchanges {
     for (int part = 0; part < parts; ++part) {
       jobs_.push_back(std::make_unique<ResolvedJob>(
           parts == 1 ? job : JobOfStage(job, part)));
-      SLUICE_ASSIGN_OR_RETURN(exchanges_.emplace_back(),
-                              OpenExchange(*jobs_.back(), security, "evaluator",
-                                           WireTypes(), welcome));
+      SLUICE_ASSIGN_OR_RETURN(
+          exchanges_.emplace_back(),
+          OpenExchange(*jobs_.back(), security, WireTypes(), welcome));
     }
     return absl::OkStatus();
   }

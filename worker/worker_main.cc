@@ -164,7 +164,6 @@ class Tasks {
     number_ = welcome.id();
     SLUICE_ASSIGN_OR_RETURN(
         exchange_, OpenExchange(self_.process.job, self_.process.security,
-                                self_.Name(welcome.id()),
                                 JobWireTypes(self_.process.job.job), welcome));
     inbox_.set_wake([this] {
       exchange_->Wake();

@@ -331,7 +331,6 @@ TEST(ChunkCodecTest, RandomDamageIsJudgedAsProtobufJudgesIt) {
 
 TEST(ChunkCodecTest, OtherMessagesTravelThroughProtobuf) {
   proto::PullRequest request;
-  request.set_client("worker 3");
   request.set_version(12);
   proto::PullRequest back;
   ASSERT_TRUE(DecodeMessage(EncodeMessage(request), &back).ok());

@@ -103,7 +103,6 @@ class CheckpointLoopbackTest : public ::testing::Test {
   }
   std::unique_ptr<GrpcExchange> Connect() {
     GrpcExchange::Options options;
-    options.client = "worker 0";
     options.chunk_bytes = kChunkFloats * sizeof(float);
     return std::make_unique<GrpcExchange>(
         &layout_, std::vector<std::string>{shard_.address()}, options);

@@ -91,7 +91,6 @@ class ExchangeLoopbackTest : public ::testing::TestWithParam<Way> {
   }
   GrpcExchange::Options Options() {
     GrpcExchange::Options options;
-    options.client = "worker 0";
     options.chunk_bytes = kChunkBytes;
     if (GetParam() == Way::kCalls) options.window = Window::kRoundTrip;
     return options;
@@ -305,8 +304,7 @@ TEST(WaitedForExchangeTest, ItEndsBehindAPullWhoseCallIsNotOver) {
   options.optimizer.mutable_sgd();
   options.shared_weights = *SharedChunks::Create(kWaitedFloats, /*slots=*/4);
   ServedShard shard(std::move(options));
-  GrpcExchange exchange(&layout, {shard.address()},
-                        {.client = "worker 0", .chunk_bytes = kWaited});
+  GrpcExchange exchange(&layout, {shard.address()}, {.chunk_bytes = kWaited});
   exchange.ShareMemory({});
   std::vector<float> weights(kWaitedFloats);
   for (int i = 0; i < 2; ++i) {
@@ -348,9 +346,8 @@ class WireTypesTest : public ::testing::TestWithParam<FloatType> {
     return options;
   }
   GrpcExchange Connect(WireTypes types) {
-    return GrpcExchange(
-        &layout_, {shard0_.address(), shard1_.address()},
-        {.client = "worker 0", .chunk_bytes = kChunkBytes, .types = types});
+    return GrpcExchange(&layout_, {shard0_.address(), shard1_.address()},
+                        {.chunk_bytes = kChunkBytes, .types = types});
   }
   Pulled Pull(GrpcExchange* exchange) {
     Pulled weights(kFloats);

@@ -21,14 +21,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/exit_codes.h"
-#include "common/rpc/completion_tag.h"
 #include "common/rpc/deadline.h"
-#include "common/rpc/status_conversion.h"
 #include "common/status_macros.h"
-#include "common/wire/chunk_codec.h"
-#include "proto/exchange.pb.h"
 #include "third_party/spdlog.h"
-#include "worker/exchange/chunk_feed.h"
 
 namespace sluice {
 
@@ -129,8 +124,7 @@ void GrpcExchange::ShareMemory(
   for (size_t s = 0; s < channels_.size(); ++s) {
     const absl::Duration left =
         std::max(end - options_.clock->Now(), absl::Milliseconds(1));
-    auto shared =
-        SharedShard::Link(channels_[s], options_.client, gradients, left);
+    auto shared = SharedShard::Link(channels_[s], gradients, left);
     if (shared.ok()) {
       shared_[s] = *std::move(shared);
       spdlog::info("event=shares_memory with=\"{}\"", names_[s]);
@@ -189,7 +183,6 @@ void GrpcExchange::SetUnconnected(std::optional<UnreachedShard> shards) {
 
 VectorPath GrpcExchange::PathOf(FloatType type) {
   return {.layout = &layout_,
-          .client = options_.client,
           .chunk_floats = chunk_floats_,
           .format = &format_,
           .type = type,

@@ -56,7 +56,6 @@ namespace sluice {
 class GrpcExchange final : public Exchange {
  public:
   struct Options {
-    std::string client;  // Who asks, for the shards' logs: "worker 3".
     // How the shards are connected to; null: in plain text.
     std::shared_ptr<grpc::ChannelCredentials> credentials = nullptr;
     // For the weights; with kRoundTrip a gradient has several calls at once.

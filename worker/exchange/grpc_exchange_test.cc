@@ -71,7 +71,6 @@ class ExchangeFixture : public ::testing::Test {
 
   GrpcExchange::Options Options() {
     GrpcExchange::Options options;
-    options.client = "worker 3";
     options.chunk_bytes = chunk_floats_ * sizeof(float);
     options.limits = {.stall = kLong, .partition = kLong};
     options.clock = &clock_;
@@ -169,7 +168,6 @@ TEST_P(GrpcExchangeTest, APullSaysWhoAsksForWhat) {
   }});
   ASSERT_TRUE(Pull(Spec(5, /*exact=*/false)).ok());
   const proto::PullRequest seen = asked.get_future().get();
-  EXPECT_EQ(seen.client(), "worker 3");
   EXPECT_EQ(seen.generation(), 1);
   EXPECT_EQ(seen.version(), 5);
   EXPECT_FALSE(seen.exact());

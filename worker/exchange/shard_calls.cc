@@ -116,7 +116,6 @@ std::vector<int> ShardCalls::TakeDue(absl::Time now) {
     calls_[i].retry.LeftAlone(now - calls_[i].due);
     due.push_back(static_cast<int>(i));
   }
-  repeated_ += static_cast<int64_t>(due.size());
   return due;
 }
 

@@ -81,8 +81,6 @@ class ShardCalls {
   absl::Status DescribeWait() const;
   // The shard that has not been reached for longest.
   std::optional<UnreachedShard> unreached() const;
-  // Calls repeated so far.
-  int64_t repeated() const { return repeated_; }
 
  private:
   enum class State { kRunning, kWaiting, kSucceeded, kFailed };
@@ -107,7 +105,6 @@ class ShardCalls {
 
   std::vector<Call> calls_;
   absl::Status failure_;
-  int64_t repeated_ = 0;
 };
 
 }  // namespace sluice

@@ -37,15 +37,12 @@ constexpr uint64_t kMostSlots = 1 << 30;
 constexpr uint64_t kMostSlotFloats = 1 << 26;
 
 absl::StatusOr<proto::ShareReply> Ask(
-    const std::shared_ptr<grpc::Channel>& channel, const std::string& client,
-    absl::Duration patience) {
+    const std::shared_ptr<grpc::Channel>& channel, absl::Duration patience) {
   grpc::ClientContext context;
   context.set_deadline(FromNow(patience));
-  proto::ShareRequest request;
-  request.set_client(client);
   proto::ShareReply reply;
   SLUICE_RETURN_IF_ERROR(FromGrpcStatus(
-      proto::Exchange::NewStub(channel)->Share(&context, request, &reply)));
+      proto::Exchange::NewStub(channel)->Share(&context, {}, &reply)));
   if (reply.secret().size() == kSharedSecretBytes &&
       reply.socket().size() < 100) {
     return reply;
@@ -74,10 +71,10 @@ absl::StatusOr<Descriptor> Connect(const std::string& name,
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<SharedShard>> SharedShard::Link(
-    const std::shared_ptr<grpc::Channel>& channel, const std::string& client,
+    const std::shared_ptr<grpc::Channel>& channel,
     const std::vector<const SharedMemory*>& memories, absl::Duration patience) {
   SLUICE_ASSIGN_OR_RETURN(const proto::ShareReply reply,
-                          Ask(channel, client, patience));
+                          Ask(channel, patience));
   if (reply.host().empty() || reply.host() != HostIdentity()) {
     return absl::NotFoundError("the shard is on another host");
   }

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -37,7 +36,7 @@ class SharedShard {
   // network namespace, kFailedPrecondition where it shares none, others of the
   // call, of the system, and of a shard that answers with something else.
   static absl::StatusOr<std::unique_ptr<SharedShard>> Link(
-      const std::shared_ptr<grpc::Channel>& channel, const std::string& client,
+      const std::shared_ptr<grpc::Channel>& channel,
       const std::vector<const SharedMemory*>& memories,
       absl::Duration patience);
 

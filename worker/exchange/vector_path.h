@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "common/parameter_layout.h"
@@ -20,7 +19,6 @@ namespace sluice {
 // outlive whoever has it.
 struct VectorPath {
   const ParameterLayout* layout = nullptr;
-  std::string client;  // Who asks, for the shards' logs.
   int64_t chunk_floats = 0;
   const WireFormat* format = nullptr;
   FloatType type = FloatType::kFp32;

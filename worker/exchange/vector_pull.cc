@@ -162,7 +162,6 @@ void VectorPull::Attempt::Start(Generation generation) {
   const PullAssembly::Question question = assembly_.Ask();
   proto::PullRequest request;
   request.set_generation(generation.value());
-  request.set_client(path_.client);
   request.set_version(question.version.value());
   request.set_exact(question.exact);
   request.set_offset(offset_ + question.offset);
