@@ -42,7 +42,11 @@ double ConstantUpdateTime(proto::Policy policy, int workers, int k,
                           double seconds);
 
 // Long-run mean staleness for any distribution of compute times. The staleness
-// of a gradient is the number of updates made while it was computed.
+// of a gradient is the number of updates made while it was computed: of the
+// P-1 other workers each delivers one meanwhile, and K make an update.
+//
+//   ASYNC  P-1   K_BATCH_ASYNC  (P-1)/K   SYNC, K_SYNC, K_BATCH_SYNC  0
+//   K_ASYNC  (P-K)/K: the K of the last update start together
 double ExpectedStaleness(proto::Policy policy, int workers, int k);
 
 }  // namespace sluice

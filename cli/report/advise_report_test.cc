@@ -1,6 +1,5 @@
 #include "cli/report/advise_report.h"
 
-#include <cmath>
 #include <sstream>
 #include <string>
 #include <vector>

@@ -16,6 +16,7 @@
 #include "ps_server/coordinator/policy/batch_schedule.h"
 #include "ps_server/coordinator/policy/k_schedule.h"
 #include "ps_server/shard/optimizer.h"
+#include "sim/theory.h"
 
 namespace sluice {
 namespace {
@@ -229,26 +230,9 @@ RateReport RatesOf(const ResolvedJob& job) {
           .after_warmup = LearningRate(options, warmed_up, counts.most)};
 }
 
-// While a worker computes, the P-1 others deliver one gradient each, and K of
-// them make an update.
-double UnboundedStaleness(const proto::Job& job) {
-  const double workers = MostWorkers(job.cluster());
-  const double k = GradientsOf(job).first;
-  switch (job.sync().policy()) {
-    case proto::ASYNC:
-      return workers - 1;
-    case proto::K_ASYNC:
-      // The K of the last update start together.
-      return (workers - k) / k;
-    case proto::K_BATCH_ASYNC:
-      return (workers - 1) / k;
-    default:
-      return 0;
-  }
-}
-
-double ExpectedStaleness(const proto::Job& job) {
-  const double unbounded = UnboundedStaleness(job);
+double StalenessOf(const proto::Job& job) {
+  const double unbounded = ExpectedStaleness(
+      job.sync().policy(), MostWorkers(job.cluster()), GradientsOf(job).first);
   const proto::Staleness& staleness = job.sync().staleness();
   switch (staleness.action()) {
     case proto::Staleness::DROP:
@@ -327,7 +311,7 @@ CheckReport MakeCheckReport(const ResolvedJob& job) {
   report.batches_per_epoch = BatchesPerEpoch(job);
   report.update = CostOf(job, report.batches_per_epoch);
   report.rate = RatesOf(job);
-  report.expected_staleness = ExpectedStaleness(job.job);
+  report.expected_staleness = StalenessOf(job.job);
   report.warnings = WarningsOf(job.job, report.expected_staleness);
   return report;
 }
