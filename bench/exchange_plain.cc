@@ -13,7 +13,6 @@
 #include <cerrno>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "bench/exchange_sockets.h"
 #include "common/clock.h"
 #include "common/parameter_layout.h"

@@ -3,12 +3,10 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "common/exit_codes.h"
 

@@ -6,7 +6,6 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "common/cifar_file.h"
 #include "common/idx_file.h"
 #include "common/image_list.h"

@@ -5,14 +5,12 @@
 // * exp(E / shape) with E exponential of mean 1.
 #include "common/delay_model.h"
 
-#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <fstream>
 #include <numeric>
 #include <optional>
 #include <string>
-#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"

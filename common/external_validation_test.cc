@@ -3,7 +3,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "common/resolved_job.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -3,7 +3,6 @@
 #include <sys/stat.h>
 #include <zlib.h>
 
-#include <filesystem>
 #include <fstream>
 #include <string>
 

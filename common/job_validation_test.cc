@@ -5,8 +5,6 @@
 #include <functional>
 #include <limits>
 
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
 #include "common/resolved_job.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -3,7 +3,6 @@
 #include <google/protobuf/message.h>
 
 #include <fstream>
-#include <functional>
 
 #include "absl/strings/str_replace.h"
 #include "gmock/gmock.h"

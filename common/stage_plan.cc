@@ -13,7 +13,6 @@
 #include <cstdint>
 #include <limits>
 #include <numeric>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"

@@ -5,8 +5,6 @@
 #include <map>
 #include <sstream>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "common/testing/tar.h"
 #include "gmock/gmock.h"

@@ -7,7 +7,6 @@
 #include <utility>
 #include <variant>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/parameter_range.h"

@@ -11,7 +11,6 @@
 
 #include <cmath>
 #include <cstring>
-#include <vector>
 
 // This file is compiled once for each instruction set; which one runs is
 // decided at the first call.

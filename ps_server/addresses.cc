@@ -8,8 +8,6 @@
 // HOST is this machine's name, and 41234 a port that the system gave.
 #include "ps_server/addresses.h"
 
-#include <utility>
-
 #include "absl/strings/str_cat.h"
 #include "common/host_port.h"
 #include "common/status_macros.h"

@@ -96,7 +96,6 @@ class ClusterSimulation {
   // Computed gradients that have their verdict, since the start.
   int64_t decided() const { return decided_; }
   VirtualTime now() const { return queue_.now(); }
-  bool finished() const { return finished_; }
   JobState State() const { return coordinator_.State(Now()); }
   absl::Time Now() const {
     return absl::UnixEpoch() + absl::Nanoseconds(queue_.now());

@@ -1,6 +1,5 @@
 #include "sim/event_queue.h"
 
-#include <limits>
 #include <vector>
 
 #include "gmock/gmock.h"

@@ -282,18 +282,6 @@ proto::Evaluated LocalTraining::Evaluate(const proto::Evaluate& request,
   return *std::move(evaluated);
 }
 
-std::vector<float> LocalTraining::Weights() {
-  Snapshots snapshots;
-  for (int s = 0; s < shards(); ++s) snapshots.push_back(Newest(ShardId(s)));
-  std::vector<float> weights(job_.layout.size());
-  observer_->Choose(std::move(snapshots));
-  const auto pulled =
-      observer_->Pull(PullSpec(), absl::MakeSpan(weights), CancelToken());
-  SLUICE_CHECK(pulled.ok());
-  observer_->Choose({});
-  return weights;
-}
-
 std::vector<std::vector<float>> LocalTraining::Arrays() {
   std::vector<std::vector<float>> arrays;
   for (const auto& shard : shards_) {

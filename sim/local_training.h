@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/ids.h"
 #include "common/resolved_job.h"
@@ -75,9 +74,8 @@ class LocalTraining {
   // evaluation is enabled.
   proto::Evaluated Evaluate(const proto::Evaluate& request, Snapshots weights);
 
-  // The flat vector of weights, from the newest version of each shard.
-  std::vector<float> Weights();
-  // The same, followed by the optimizer's arrays, in StoredVersion's format.
+  // The flat vector of the newest weights, followed by the optimizer's arrays,
+  // in StoredVersion's format.
   std::vector<std::vector<float>> Arrays();
 
  private:

@@ -2,9 +2,7 @@
 // weights, for comparison with the daemons. Exit code 1: it failed; 2: bad
 // usage or a bad job.
 
-#include <algorithm>
 #include <cstdio>
-#include <memory>
 #include <string>
 #include <vector>
 

@@ -1,7 +1,6 @@
 #ifndef SLUICE_WORKER_TASK_INBOX_H_
 #define SLUICE_WORKER_TASK_INBOX_H_
 
-#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -9,7 +8,6 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "common/ids.h"
 #include "common/shared_counters.h"
 #include "proto/coordinator.pb.h"
 #include "worker/cancel_token.h"

@@ -9,7 +9,6 @@
 //   Done, Add(9), Take    9
 #include "worker/task_queue.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "common/key_proto.h"

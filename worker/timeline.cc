@@ -9,7 +9,6 @@
 #include <cstring>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "common/json_text.h"
 #include "common/key_proto.h"
 #include "nlohmann/json.hpp"

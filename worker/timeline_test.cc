@@ -8,7 +8,6 @@
 #include <sstream>
 #include <string>
 
-#include "absl/strings/str_cat.h"
 #include "common/key_proto.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

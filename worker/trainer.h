@@ -1,7 +1,6 @@
 #ifndef SLUICE_WORKER_TRAINER_H_
 #define SLUICE_WORKER_TRAINER_H_
 
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <variant>

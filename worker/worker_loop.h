@@ -1,7 +1,6 @@
 #ifndef SLUICE_WORKER_WORKER_LOOP_H_
 #define SLUICE_WORKER_WORKER_LOOP_H_
 
-#include <cstdint>
 #include <functional>
 #include <string>
 

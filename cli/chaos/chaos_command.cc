@@ -10,7 +10,6 @@
 #include <filesystem>
 #include <iostream>
 #include <limits>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -38,7 +37,6 @@
 #include "cli/report/run_result.h"
 #include "cli/run_folder.h"
 #include "common/atomic_file.h"
-#include "common/batch_grid.h"
 #include "common/clock.h"
 #include "common/group.h"
 #include "common/job_counts.h"

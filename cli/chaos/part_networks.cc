@@ -11,7 +11,6 @@
 // end with the last process and file descriptor that hold them.
 #include "cli/chaos/part_networks.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <net/if.h>
 #include <sched.h>

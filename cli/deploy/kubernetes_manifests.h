@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "cli/deploy/kubernetes_options.h"
 #include "common/resolved_job.h"
 #include "nlohmann/json.hpp"

@@ -18,7 +18,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "cli/run_folder.h"
@@ -50,14 +49,9 @@ std::string Coordinator(const std::string& lead) {
   return absl::StrCat("--coordinator=", lead);
 }
 
-}  // namespace
-
-std::string DefaultBinDir() {
-  std::error_code error;
-  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
-  return error ? "." : self.parent_path().parent_path().string();
-}
-
+// The command line of each child. `lead` is the coordinator's "host:port". A
+// lead that is started again gets its old address, since the others look for it
+// there; empty: it is the first start.
 std::vector<std::string> LeadCommand(const ClusterPlan& plan,
                                      const std::string& lead) {
   std::vector<std::string> flags = {
@@ -78,8 +72,11 @@ std::vector<std::string> ShardCommand(const ClusterPlan& plan, int shard,
                  {absl::StrCat("--shard=", shard), kListen, Coordinator(lead)});
 }
 
+// `member`: of a group of several; they find each other by a name that they
+// have from the run's id.
 std::vector<std::string> WorkerCommand(const ClusterPlan& plan, int worker,
-                                       const std::string& lead, int member) {
+                                       const std::string& lead,
+                                       int member = 0) {
   std::vector<std::string> flags = {absl::StrCat("--worker=", worker),
                                     Coordinator(lead)};
   const auto link = [&](int listening) {
@@ -104,6 +101,14 @@ std::vector<std::string> EvaluatorCommand(const ClusterPlan& plan,
                                           const std::string& lead) {
   return Command(plan, "worker/evaluator", TlsRole::kEvaluator,
                  {Coordinator(lead), absl::StrCat("--run-dir=", plan.run_dir)});
+}
+
+}  // namespace
+
+std::string DefaultBinDir() {
+  std::error_code error;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
+  return error ? "." : self.parent_path().parent_path().string();
 }
 
 LocalCluster::LocalCluster(ClusterPlan plan) : plan_(std::move(plan)) {}

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "cli/launch/child_process.h"
 #include "cli/launch/supervision.h"
 #include "cli/run_folder.h"
@@ -42,20 +41,6 @@ struct ClusterPlan {
 
 // The folder of the daemons' folders. The build puts it above the tool's own.
 std::string DefaultBinDir();
-
-// The command line of each child. `lead` is the coordinator's "host:port". A
-// lead that is started again gets its old address, since the others look for it
-// there.
-std::vector<std::string> LeadCommand(const ClusterPlan& plan,
-                                     const std::string& lead = "");
-std::vector<std::string> ShardCommand(const ClusterPlan& plan, int shard,
-                                      const std::string& lead);
-// `member`: of a group of several; they find each other by a name that they
-// have from the run's id.
-std::vector<std::string> WorkerCommand(const ClusterPlan& plan, int worker,
-                                       const std::string& lead, int member = 0);
-std::vector<std::string> EvaluatorCommand(const ClusterPlan& plan,
-                                          const std::string& lead);
 
 // The processes of one run on this machine. Each child's output goes to
 // RUN_DIR/NAME.log. The destructor kills whatever still runs.

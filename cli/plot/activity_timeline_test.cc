@@ -1,7 +1,6 @@
 #include "cli/plot/activity_timeline.h"
 
 #include <ostream>
-#include <string>
 #include <vector>
 
 #include "gtest/gtest.h"

@@ -1,7 +1,6 @@
 #ifndef SLUICE_COMMON_HTTP_PROCESS_PORT_H_
 #define SLUICE_COMMON_HTTP_PROCESS_PORT_H_
 
-#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>

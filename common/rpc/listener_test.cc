@@ -16,7 +16,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/clock.h"
-#include "common/descriptor_limit.h"
 #include "common/rpc/channel_options.h"
 #include "common/rpc/deadline.h"
 #include "gmock/gmock.h"

@@ -19,10 +19,8 @@
 #include <openssl/bn.h>
 #include <openssl/x509v3.h>
 
-#include <algorithm>
 #include <utility>
 
-#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"

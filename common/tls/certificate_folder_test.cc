@@ -5,9 +5,7 @@
 #include <sys/stat.h>
 
 #include <filesystem>
-#include <memory>
 #include <string>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/tls/authority.h"

@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <ctime>
-#include <utility>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"

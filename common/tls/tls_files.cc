@@ -3,7 +3,6 @@
 #include <openssl/x509_vfy.h>
 
 #include <memory>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"

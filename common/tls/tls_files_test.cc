@@ -1,6 +1,5 @@
 #include "common/tls/tls_files.h"
 
-#include <fstream>
 #include <string>
 #include <vector>
 

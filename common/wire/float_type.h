@@ -1,8 +1,6 @@
 #ifndef SLUICE_COMMON_WIRE_FLOAT_TYPE_H_
 #define SLUICE_COMMON_WIRE_FLOAT_TYPE_H_
 
-#include <cstdint>
-
 namespace sluice {
 
 // The encodings of floats on the wire; the numbers are those of FloatType in

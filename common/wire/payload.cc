@@ -10,7 +10,6 @@
 #include <xxh_x86dispatch.h>
 #endif
 
-#include <algorithm>
 #include <bit>
 #include <cstring>
 

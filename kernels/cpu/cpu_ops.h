@@ -3,7 +3,6 @@
 
 #include <memory>
 
-#include "absl/status/statusor.h"
 #include "kernels/cpu/onednn.h"
 #include "kernels/device.h"
 

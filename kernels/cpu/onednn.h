@@ -38,12 +38,10 @@ inline dnnl::memory::desc FloatDesc(const dnnl::memory::dims& dims,
   return {dims, dnnl::memory::data_type::f32, tag};
 }
 
-// A memory object over nothing yet, or over `data`, which oneDNN does not
-// write through when the memory is an input.
+// A memory object over nothing yet.
 inline dnnl::memory Wrap(const dnnl::memory::desc& desc,
-                         const OneDnnContext& context,
-                         const float* data = nullptr) {
-  return dnnl::memory(desc, context.engine, const_cast<float*>(data));
+                         const OneDnnContext& context) {
+  return dnnl::memory(desc, context.engine, nullptr);
 }
 
 // Attributes of a primitive whose scratch memory comes with each execution.

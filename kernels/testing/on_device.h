@@ -1,7 +1,6 @@
 #ifndef SLUICE_KERNELS_TESTING_ON_DEVICE_H_
 #define SLUICE_KERNELS_TESTING_ON_DEVICE_H_
 
-#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <memory>

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <deque>
 #include <set>
-#include <variant>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -39,7 +38,6 @@ class DecisionStream {
   bool HasRoom() const { return room_taken_ < room_; }
   // REQUIRES: HasRoom().
   void TakeRoom();
-  int room_taken() const { return room_taken_; }
 
   // Whether one more version may be decided now.
   bool WindowOpen() const;
@@ -52,7 +50,6 @@ class DecisionStream {
     return shards_[shard.value()].version;
   }
 
-  int64_t last_number() const { return last_number_; }
   // Up to which number every shard has executed.
   int64_t acknowledged() const { return *acknowledged_.begin(); }
   bool idle() const { return acknowledged() == last_number_; }

@@ -51,9 +51,11 @@ TEST_F(DecisionStreamTest, RoomComesBackWhenEveryShardHasExecuted) {
   EXPECT_TRUE(Executed(0, 3, 1).ok());
   EXPECT_FALSE(stream_.HasRoom());
   EXPECT_TRUE(Executed(1, 2, 1).ok());
-  EXPECT_EQ(stream_.room_taken(), 2);
+  EXPECT_TRUE(stream_.HasRoom());
+  stream_.TakeRoom();
+  EXPECT_FALSE(stream_.HasRoom());
   EXPECT_TRUE(Executed(1, 3, 1).ok());
-  EXPECT_EQ(stream_.room_taken(), 0);
+  EXPECT_TRUE(stream_.HasRoom());
   EXPECT_TRUE(stream_.idle());
 }
 

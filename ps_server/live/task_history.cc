@@ -13,7 +13,6 @@
 #include <algorithm>
 #include <deque>
 #include <map>
-#include <memory>
 #include <utility>
 
 #include "absl/strings/ascii.h"

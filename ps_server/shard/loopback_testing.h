@@ -6,7 +6,6 @@
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server.h>
 
-#include <cstring>
 #include <functional>
 #include <future>
 #include <memory>

@@ -16,7 +16,6 @@
 #include "ps_server/shard/optimizer.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace sluice {
 

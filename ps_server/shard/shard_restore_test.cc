@@ -1,5 +1,4 @@
 // A shard that begins from what another held of a version.
-#include <string>
 #include <vector>
 
 #include "gtest/gtest.h"

@@ -1,7 +1,6 @@
 #include "ps_server/shard/shard.h"
 
 #include <algorithm>
-#include <string>
 #include <utility>
 #include <vector>
 

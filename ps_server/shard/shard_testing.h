@@ -2,7 +2,6 @@
 #define SLUICE_PS_SERVER_SHARD_SHARD_TESTING_H_
 
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include "common/grant.h"

@@ -1,4 +1,3 @@
-#include <string>
 #include <utility>
 
 #include "common/rpc/status_conversion.h"

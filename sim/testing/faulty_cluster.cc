@@ -15,10 +15,8 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <optional>
 
 #include "absl/strings/str_cat.h"
-#include "ps_server/coordinator/policy/policy_rules.h"
 #include "sim/testing/faulty_job.h"
 
 namespace sluice {

@@ -14,7 +14,6 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
-#include "common/grant.h"
 #include "common/key_proto.h"
 #include "common/wire/payload.h"
 #include "ps_server/coordinator/policy/batch_schedule.h"

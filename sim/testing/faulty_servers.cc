@@ -13,7 +13,6 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/storage_retry.h"
 #include "ps_server/coordinator/log/generations.h"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "common/batch_grid.h"
 #include "common/grant.h"
 #include "common/job_counts.h"
 #include "common/job_learning_rate.h"

@@ -8,8 +8,6 @@
 // Input: one byte (bit 0: shard or worker), then events: a kind, a count and,
 // for a frame, that many bytes.
 
-#include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 

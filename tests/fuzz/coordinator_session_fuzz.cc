@@ -13,14 +13,12 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "common/status_macros.h"
 #include "ps_server/coordinator/report/job_status.h"
 #include "ps_server/coordinator/session/coordinator_sessions.h"
 #include "ps_server/coordinator/session/job_agreement.h"
 #include "ps_server/coordinator/testing/jobs.h"
-#include "ps_server/decisions/event_conversion.h"
 #include "tests/fuzz/fuzz_input.h"
 
 namespace sluice {

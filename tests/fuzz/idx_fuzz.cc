@@ -10,10 +10,8 @@
 #include <zlib.h>
 
 #include <string>
-#include <vector>
 
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "common/idx_file.h"
 #include "common/status_macros.h"
 #include "tests/fuzz/fuzz_input.h"

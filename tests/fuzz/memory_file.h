@@ -1,7 +1,6 @@
 #ifndef SLUICE_TESTS_FUZZ_MEMORY_FILE_H_
 #define SLUICE_TESTS_FUZZ_MEMORY_FILE_H_
 
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 

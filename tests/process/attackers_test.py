@@ -13,7 +13,6 @@ import time
 import unittest
 
 import attackers
-import by_hand
 import harness
 import tls_run
 

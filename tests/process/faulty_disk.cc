@@ -34,7 +34,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdint>
 
 namespace {
 

@@ -4,7 +4,6 @@ Every test is a unittest module that ends with `harness.main()`, started by
 Bazel as an executable; each test case counts as one in the result.
 """
 
-import contextlib
 import glob
 import json
 import os

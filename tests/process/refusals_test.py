@@ -2,7 +2,6 @@
 """Whatever is sent to the ports of a run, the sender is told what was expected
 and what was found, and the run goes on."""
 
-import os
 import pathlib
 import random
 import shutil

@@ -8,8 +8,6 @@
 //   * That backward has begun shows when the first tensor is final.
 #include "worker/external/external_gradient.h"
 
-#include <algorithm>
-
 #include "absl/time/time.h"
 #include "common/status_macros.h"
 

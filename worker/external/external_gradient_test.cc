@@ -1,7 +1,5 @@
 #include "worker/external/external_gradient.h"
 
-#include <signal.h>
-
 #include "common/resolved_job.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

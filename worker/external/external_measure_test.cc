@@ -1,7 +1,5 @@
 #include "worker/external/external_measure.h"
 
-#include <signal.h>
-
 #include <algorithm>
 #include <cmath>
 #include <string>

@@ -1,6 +1,5 @@
 // Batch norm in a model: what it computes, and what becomes of its statistics.
 #include <cmath>
-#include <numeric>
 #include <string>
 #include <vector>
 

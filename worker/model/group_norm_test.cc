@@ -1,7 +1,6 @@
 // Models with group norm.
 #include <algorithm>
 #include <cmath>
-#include <vector>
 
 #include "gtest/gtest.h"
 #include "kernels/reference/reference_device.h"

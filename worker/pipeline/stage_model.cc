@@ -9,7 +9,6 @@
 #include "worker/pipeline/stage_model.h"
 
 #include <optional>
-#include <utility>
 
 #include "common/status_macros.h"
 #include "worker/model/accelerator/host_array.h"

@@ -8,9 +8,7 @@
 #include <cstring>
 #include <deque>
 #include <numeric>
-#include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "common/stage_plan.h"
 #include "common/status_macros.h"
 #include "worker/measure.h"

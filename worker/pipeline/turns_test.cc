@@ -5,7 +5,6 @@
 
 #include "absl/synchronization/notification.h"
 #include "common/named_thread.h"
-#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace sluice {

@@ -1,6 +1,5 @@
 // What is pure of the CUDA device: how work is cut, and where it lies.
 #include <array>
-#include <vector>
 
 #include "common/random.h"
 #include "gtest/gtest.h"

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstring>
 #include <deque>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"

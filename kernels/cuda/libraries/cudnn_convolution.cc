@@ -4,7 +4,6 @@
 // that give the same bits each time (ConvolutionChoices). Nothing is timed: a
 // measurement would choose another one on a busy GPU, and so other bits.
 #include <type_traits>
-#include <utility>
 #include <vector>
 
 #include "common/status_macros.h"

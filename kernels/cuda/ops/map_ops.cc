@@ -1,5 +1,4 @@
 // Pooling, activations, dropout and sums.
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"

@@ -1,5 +1,4 @@
 // Batch normalisation and the losses: what sums up.
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"

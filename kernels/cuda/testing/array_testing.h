@@ -1,11 +1,9 @@
 #ifndef SLUICE_KERNELS_CUDA_TESTING_ARRAY_TESTING_H_
 #define SLUICE_KERNELS_CUDA_TESTING_ARRAY_TESTING_H_
 
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "kernels/cuda/kernels/number_types.h"

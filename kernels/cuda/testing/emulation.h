@@ -4,7 +4,6 @@
 #include <setjmp.h>
 #include <ucontext.h>
 
-#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <deque>

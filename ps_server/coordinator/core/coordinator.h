@@ -2,7 +2,6 @@
 #define SLUICE_PS_SERVER_COORDINATOR_CORE_COORDINATOR_H_
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <set>

@@ -23,7 +23,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/group.h"
-#include "common/job_counts.h"
 #include "common/learning_rate.h"
 #include "ps_server/coordinator/core/coordinator.h"
 #include "ps_server/coordinator/core/counters.h"

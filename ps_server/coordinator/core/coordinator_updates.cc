@@ -21,7 +21,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/job_counts.h"
 #include "common/learning_rate.h"
 #include "common/status_macros.h"
 #include "ps_server/coordinator/core/coordinator.h"

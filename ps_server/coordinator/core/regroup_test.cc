@@ -1,7 +1,6 @@
 // Who takes part in the generation after a recovery, and what becomes of a stop
 // that is asked for meanwhile.
 #include <set>
-#include <string>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -1,12 +1,10 @@
 // A run that is stopped at a version and begun again from its snapshot.
 #include <cstdint>
 #include <ostream>
-#include <tuple>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "ps_server/coordinator/core/check_resume_point.h"
-#include "ps_server/coordinator/policy/policy_rules.h"
 #include "ps_server/coordinator/testing/driver.h"
 #include "ps_server/coordinator/testing/fake_cluster.h"
 #include "ps_server/coordinator/testing/jobs.h"

@@ -1,5 +1,4 @@
 // When a version is evaluated, and how a run stops and ends.
-#include <vector>
 
 #include "gtest/gtest.h"
 #include "ps_server/coordinator/testing/driver.h"

@@ -1,5 +1,4 @@
 // A run from its start on: who is waited for, who may die, what is shown.
-#include <vector>
 
 #include "gtest/gtest.h"
 #include "ps_server/coordinator/testing/driver.h"

@@ -1,7 +1,6 @@
 // Which versions are stored as checkpoints, and what becomes of that.
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "ps_server/coordinator/core/training_snapshot.h"
 #include "ps_server/coordinator/testing/driver.h"
 #include "ps_server/coordinator/testing/jobs.h"
 

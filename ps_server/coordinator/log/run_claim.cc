@@ -23,6 +23,11 @@ constexpr char kProving[] = ".proving";
 // Its owner would have to rename it at the same moment as often as this.
 constexpr int kLooks = 3;
 
+// "RUN/lead-3".
+std::string ClaimPath(const std::string& run_dir, Generation generation) {
+  return absl::StrCat(run_dir, "/", kName, generation.value());
+}
+
 absl::Status EndClaim(const std::string& path, FileOperations* files) {
   const std::string over = path + ".over";
   for (int i = 0; i < kLooks; ++i) {
@@ -59,10 +64,6 @@ absl::StatusOr<std::set<std::string>> EarlierClaims(const std::string& run_dir,
 }
 
 }  // namespace
-
-std::string ClaimPath(const std::string& run_dir, Generation generation) {
-  return absl::StrCat(run_dir, "/", kName, generation.value());
-}
 
 absl::Status MakeClaim(const std::string& run_dir, Generation generation,
                        FileOperations* files) {

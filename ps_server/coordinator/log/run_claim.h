@@ -17,9 +17,6 @@
 // every rename of the older one fails, whatever its machine has cached.
 namespace sluice {
 
-// "RUN/lead-3".
-std::string ClaimPath(const std::string& run_dir, Generation generation);
-
 // Ends the claims of all generations before `generation`, whose commit log the
 // caller has just created, and makes its own. kPermissionDenied: meanwhile
 // another process has taken a later one. kUnavailable, kResourceExhausted: name

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
-#include <string>
-#include <vector>
 
 #include "common/random.h"
 #include "gtest/gtest.h"

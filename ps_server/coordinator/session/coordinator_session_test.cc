@@ -1,5 +1,4 @@
 // What comes to the coordinator's door: joins, broken connections, garbage.
-#include <memory>
 #include <string>
 #include <vector>
 

@@ -2,7 +2,6 @@
 // one, and emulated.
 #include <algorithm>
 #include <cmath>
-#include <string>
 #include <utility>
 #include <vector>
 

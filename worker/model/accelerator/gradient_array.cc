@@ -12,8 +12,6 @@
 //   Finish           nothing is left to send; waits for the last
 #include "worker/model/accelerator/gradient_array.h"
 
-#include <utility>
-
 #include "common/status_macros.h"
 
 namespace sluice {
