@@ -9,8 +9,9 @@ if [[ ! -x $environment/bin/pip ]]; then
   /usr/bin/python3 -m venv "$environment"
   "$environment/bin/pip" install --quiet torch numpy
 fi
-tests=(join_test torch_loading_test torch_loop_test torch_memory_test
-  torch_optimizer_test torch_test torch_types_test torch_faults_test)
+tests=(join_test torch_loading_test torch_local_steps_test torch_loop_test
+  torch_memory_test torch_optimizer_test torch_test torch_types_test
+  torch_faults_test)
 ./sluice build "${tests[@]/#///tests/process:}"
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

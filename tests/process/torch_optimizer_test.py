@@ -1,6 +1,6 @@
 #!/usr/bin/python3 -B
-"""sluice.torch's Optimizer and LocalSteps, with a worker that only hands out
-tasks, or an evaluator that only asks for evaluations."""
+"""sluice.torch's Optimizer, with a worker that only hands out tasks, or an
+evaluator that only asks for evaluations."""
 
 import threading
 import unittest
@@ -570,84 +570,6 @@ class OverlapTest(unittest.TestCase):
         self.assertEqual(tasks[0].final, [WIDE])
         self.assertIsNone(tasks[0].loss)
         self.assertEqual(tasks[1].final, [WIDE, 0])
-
-
-@harness.suite("torch")
-class LocalStepsTest(unittest.TestCase):
-
-    def train(self, *tasks, model=None, fresh_state=False):
-        """Adam with the rate 1/8 moves a weight by 1/8 in its first step."""
-        model = model or nn.Linear(1, 1)
-        worker = FakeWorker(model, tasks)
-        inner = torch.optim.Adam(model.parameters(), lr=1 / 8)
-        opt = sluice.torch.LocalSteps(model, inner, worker=worker,
-                                      fresh_state=fresh_state)
-        moved = []
-        for batch in opt.batches(SAMPLES):
-            opt.zero_grad()
-            loss = loss_of(model, batch)
-            loss.backward()
-            opt.step(loss)
-            if opt._task.over:
-                moved.append(list(worker.gradients[0]))
-        return moved
-
-    def test_what_is_pushed_is_the_start_minus_the_end(self):
-        task = FakeTask(0, batches=[[0], [1, 0]])
-        [moved] = self.train(task)
-        # From w = 0 and b = 1/8 both rise.
-        self.assertAlmostEqual(moved[0], -2 / 8, 2)
-        self.assertAlmostEqual(moved[1], -2 / 8, 2)
-        w = b = 1 / 8  # After the first step, and b had 1/8 before.
-        b += 1 / 8
-        losses = [(7 / 8)**2, (w + b - 1)**2, (2 * w + b - 2)**2]
-        self.assertAlmostEqual(task.loss, sum(losses) / 3, 5)
-
-    def test_each_task_begins_at_the_clusters_weights(self):
-        first, second = self.train(FakeTask(0), FakeTask(2), fresh_state=True)
-        self.assertEqual(first, second)
-
-    def test_the_next_task_is_expected_whatever_its_mini_batches_are(self):
-        tasks = [FakeTask(n, batches=((0,), (1,))) for n in (0, 1, 2)]
-        model = nn.Linear(1, 1)
-        opt = sluice.torch.LocalSteps(
-            model, torch.optim.SGD(model.parameters(), lr=1),
-            worker=FakeWorker(model, tasks))
-        for _ in opt.batches(SAMPLES):
-            opt.step(0.0)
-        self.assertEqual(opt.loaded_early_total, 1)
-
-    def test_a_version_is_measured_at_the_clusters_weights(self):
-        model, evaluation = nn.Linear(1, 1), FakeEvaluation(1)
-        opt = sluice.torch.LocalSteps(
-            model, torch.optim.SGD(model.parameters(), lr=1),
-            worker=FakeWorker(model, [evaluation], role="evaluator"))
-        opt.evaluate(lambda: model.bias.item())
-        self.assertEqual(evaluation.measured, (2 / 8,))
-
-    def test_the_inner_optimizer_keeps_its_state_unless_it_is_to_be_fresh(self):
-        first, second = self.train(FakeTask(0), FakeTask(2))
-        self.assertNotEqual(first, second)
-
-    def test_a_statistic_is_the_mean_over_the_mini_batches(self):
-        [moved] = self.train(FakeTask(0, batches=[[0, 1], [1, 1]]),
-                             model=nn.BatchNorm1d(1))
-        self.assertEqual(moved[2:], [(1.5 + 2) / 2, (0.5 + 0) / 2])
-
-    def test_a_cancelled_task_ends_at_its_next_step(self):
-        tasks = [FakeTask(0, cancelled_at=1, batches=[[0], [1], [0]]),
-                 FakeTask(1)]
-        self.train(*tasks)
-        self.assertEqual(tasks[0].checks, 1)
-        self.assertIsNone(tasks[0].loss)
-        self.assertIsNotNone(tasks[1].loss)
-
-    def test_local_steps_are_not_for_an_optimizer(self):
-        _, opt, _ = model_and_optimizer(FakeTask(0, batches=[[0], [1]]))
-        with self.assertRaisesRegex(
-                sluice.torch.MisuseError, "a task has 2 mini-batches, expected "
-                "1: the job's sync.local_steps is for LocalSteps"):
-            next(opt.batches(SAMPLES))
 
 
 if __name__ == "__main__":
