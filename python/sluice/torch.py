@@ -648,19 +648,23 @@ class LocalSteps(_Training):
 
     The state of `inner`, its moments for instance, stays in this process from
     task to task, so the bits of a run depend on who computed what. With
-    `fresh_state` each task begins without one, and SYNC keeps its bits.
+    `fresh_state` each task begins without one, and SYNC keeps its bits. So does
+    the task after one whose weights did not stay finite: NaN would remain in
+    the moments.
 
     Not thread-safe: call from the thread that trains.
     """
 
     def __init__(self, model: torch.nn.Module, inner: torch.optim.Optimizer, *,
-                 fresh_state: bool = False,
+                 fresh_state: bool = False, scaler: Any = None,
                  worker: model_process.Worker | None = None):
         """`inner` has parameters of `model`, which is as the job describes it.
-        Raises MisuseError where it is another model."""
+        `scaler`: the GradScaler of a loop in float16; step() calls its step and
+        its update. Raises MisuseError where it is another model."""
         super().__init__(model, worker)
         self._inner = inner
         self._fresh_state = fresh_state
+        self._scaler = scaler
         self._steps = 0  # Of the present task.
         self._loss = 0.0  # Sum over the samples of the present task.
 
@@ -670,6 +674,10 @@ class LocalSteps(_Training):
 
     @torch.no_grad()
     def _place(self) -> None:
+        # These are the weights at which the task before was left, or ended.
+        if not all(parameter.isfinite().all()
+                   for _, parameter in self._parameters):
+            self._inner.state.clear()
         for one, values in zip(self._tensors, self._memory.weights):
             one.tensor.copy_(values)
 
@@ -689,7 +697,11 @@ class LocalSteps(_Training):
 
     @torch.no_grad()
     def _step(self, loss: float) -> None:
-        self._inner.step()
+        if self._scaler is None:
+            self._inner.step()
+        else:
+            self._scaler.step(self._inner)
+            self._scaler.update()
         batches = self._task.batches
         self._loss += loss * len(batches[self._steps])
         self._steps += 1

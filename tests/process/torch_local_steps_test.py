@@ -2,6 +2,7 @@
 """sluice.torch's LocalSteps, with a worker that only hands out tasks, or an
 evaluator that only asks for evaluations."""
 
+import math
 import unittest
 
 import harness
@@ -18,7 +19,7 @@ if "torch" in harness.SUITES:
 @harness.suite("torch")
 class LocalStepsTest(unittest.TestCase):
 
-    def train(self, *tasks, model=None, fresh_state=False):
+    def train(self, *tasks, model=None, samples=SAMPLES, fresh_state=False):
         """Adam with the rate 1/8 moves a weight by 1/8 in its first step."""
         model = model or nn.Linear(1, 1)
         worker = FakeWorker(model, tasks)
@@ -26,7 +27,7 @@ class LocalStepsTest(unittest.TestCase):
         opt = sluice.torch.LocalSteps(model, inner, worker=worker,
                                       fresh_state=fresh_state)
         moved = []
-        for batch in opt.batches(SAMPLES):
+        for batch in opt.batches(samples):
             opt.zero_grad()
             loss = loss_of(model, batch)
             loss.backward()
@@ -71,6 +72,60 @@ class LocalStepsTest(unittest.TestCase):
     def test_the_inner_optimizer_keeps_its_state_unless_it_is_to_be_fresh(self):
         first, second = self.train(FakeTask(0), FakeTask(2))
         self.assertNotEqual(first, second)
+
+    def test_a_mini_batch_that_is_not_finite_spoils_no_later_task(self):
+        samples = [(1.0, 1.0), (float("nan"), 1.0)]
+        [expected] = self.train(FakeTask(6, batches=[[0]]), samples=samples)
+        for cancelled_at in None, 1:
+            with self.subTest(cancelled_at=cancelled_at):
+                bad = FakeTask(2, cancelled_at, batches=[[1], [0]])
+                _, spoilt, after = self.train(
+                    FakeTask(0, batches=[[0]]), bad,
+                    FakeTask(6, batches=[[0]]), samples=samples)
+                if cancelled_at is None:
+                    self.assertFalse(any(map(math.isfinite, spoilt)))
+                self.assertEqual(after, expected)
+
+    def test_a_gradient_that_overflows_is_left_out_as_the_scaler_says(self):
+        for scaler in self.scalers():
+            model = nn.Linear(1, 1)
+            inner = torch.optim.SGD(model.parameters(), lr=1)
+            worker = FakeWorker(model, [FakeTask(n) for n in range(3)])
+            opt = sluice.torch.LocalSteps(model, inner, scaler=scaler,
+                                          worker=worker)
+            moved = []
+            for batch in opt.batches(SAMPLES):
+                opt.zero_grad()
+                loss = loss_of(model, batch)
+                scaler.scale(loss).backward()
+                scaler.unscale_(inner)
+                opt.step(loss)
+                moved.append(list(worker.gradients[0]))
+            self.assertEqual(moved[0], [0, 0])
+            self.assertEqual(moved[2], [-7 / 8 - 2 * 15 / 8, -7 / 8 - 15 / 8])
+
+    def scalers(self):
+        """One that overflows at first: its like, and torch's where that can be
+        had without a GPU (from PyTorch 2.3 on)."""
+        class Scaler:
+            def __init__(self):
+                self.factor = 2.0**127
+            def scale(self, loss):
+                return loss * self.factor
+            def unscale_(self, inner):
+                self.grads = [p.grad for group in inner.param_groups
+                              for p in group["params"]]
+                for grad in self.grads:
+                    grad.div_(self.factor)
+            def step(self, inner):
+                if all(grad.isfinite().all() for grad in self.grads):
+                    inner.step()
+            def update(self):
+                self.factor /= 2**8
+        yield Scaler()
+        if hasattr(torch.amp, "GradScaler"):
+            yield torch.amp.GradScaler("cpu", init_scale=2.0**127,
+                                       backoff_factor=2.0**-8)
 
     def test_a_statistic_is_the_mean_over_the_mini_batches(self):
         [moved] = self.train(FakeTask(0, batches=[[0, 1], [1, 1]]),
