@@ -162,7 +162,8 @@ class _Asked:
         self._link = link
 
     def check(self) -> None:
-        """Raises Cancelled if nobody waits for it any more. Does not block."""
+        """Raises Cancelled if nobody waits for it any more. Does not block, and
+        in a process that this one has forked does nothing."""
         self._link.check(self.number)
 
     def log(self, values: Mapping[str, float]) -> None:
@@ -265,6 +266,7 @@ class _Link:
     """The socket and the memory that the worker shares."""
 
     def __init__(self, descriptor: int):
+        self._pid = os.getpid()
         self._socket = socket.socket(fileno=descriptor)
         packet, descriptors, _, _ = socket.recv_fds(
             self._socket, LONGEST_MESSAGE, _MOST_DESCRIPTORS)
@@ -327,6 +329,9 @@ class _Link:
                     f"message of kind {kind}, expected {expected}")
 
     def check(self, number: int) -> None:
+        # A forked process has the same socket: each message is for this one.
+        if os.getpid() != self._pid:
+            return
         message = self.receive(socket.MSG_DONTWAIT)
         if message is None:
             return

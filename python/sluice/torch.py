@@ -133,7 +133,7 @@ class _Training:
         self._mini_batches: Iterator[Any] | None = None
         self._run_is_over = False
         self._loading: Loading | None = None
-        self._runs = False  # run() is the loop, and catches Cancelled.
+        self._runs = False  # run() computes, and catches Cancelled.
         torch.set_num_threads(self.description.threads)
 
     @property
@@ -213,10 +213,9 @@ class _Training:
             for module in self._model.modules():
                 hook = module.register_forward_pre_hook(self._check_task)
                 hooks.callback(hook.remove)
-            self._runs = True
-            hooks.callback(setattr, self, "_runs", False)
             for batch in self.batches(dataset, collate):
                 try:
+                    self._runs = True
                     self.zero_grad()
                     loss = compute(batch)
                     self._check_task()
@@ -224,6 +223,8 @@ class _Training:
                     self.step(loss)
                 except model_process.Cancelled:
                     self._task.give_up()
+                finally:
+                    self._runs = False
 
     def evaluate(self,
                  measure: Callable[[], torch_evaluation.Measured]) -> None:
@@ -395,8 +396,8 @@ class _Training:
                     f"step(loss) was not called for mini-batch {number}")
 
     def _check_task(self, *_: Any) -> None:
-        # Modules may be called outside of a task, too.
-        if self._task is not None and not self._task.over:
+        # The dataset may call modules, too.
+        if self._runs and not self._task.over:
             self._task.check()
 
     def _loading_of(self, dataset: Any, collate: Callable | None) -> Loading:

@@ -90,6 +90,11 @@ def memory(content):
     return descriptor
 
 
+def task_message(number):
+    return struct.pack("<IIIIQqdqqqII", model_process.TASK, 0, 0, 1, number,
+                       number, 0.0, 1, 0, 0, 0, 0)
+
+
 class TasksTest(unittest.TestCase):
     """sluice.model_process.Worker in this process, with a worker that only
     speaks the protocol."""
@@ -119,8 +124,7 @@ class TasksTest(unittest.TestCase):
         link = self.start()
         worker = model_process.Worker()
         for number in 1, 2, 3:
-            link.send(struct.pack("<IIIIQqdqqqII", model_process.TASK, 0, 0, 1,
-                                  number, number, 0.0, 1, 0, 0, 0, 0))
+            link.send(task_message(number))
             for task in worker.tasks():
                 self.assertEqual(task.number, number)
                 task.done(0.5)
@@ -131,6 +135,23 @@ class TasksTest(unittest.TestCase):
         said = [int.from_bytes(link.recv(64)[:4], "little") for _ in range(7)]
         self.assertEqual(said, [model_process.READY] + 3 * [
             model_process.FINAL, model_process.RESULT])
+
+    def test_a_forked_process_takes_no_message_from_its_parent(self):
+        link = self.start()
+        worker = model_process.Worker()
+        link.send(task_message(1))
+        task = next(worker.tasks())
+        link.send(struct.pack("<IIQ", model_process.CANCEL, 0, 1))
+        child = os.fork()
+        if child == 0:
+            try:
+                task.check()
+                os._exit(0)
+            finally:
+                os._exit(1)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+        with self.assertRaises(model_process.Cancelled):
+            task.check()
 
 
 class ModelProcessTest(unittest.TestCase):

@@ -163,6 +163,24 @@ class TorchOptimizerTest(unittest.TestCase):
         self.assertIsNone(tasks[0].loss)
         self.assertIsNotNone(tasks[1].loss)
 
+    def test_what_the_dataset_calls_of_the_model_leaves_no_task(self):
+        # Checks: at the second module of run()'s own call of the model.
+        tasks = [FakeTask(0, cancelled_at=2), FakeTask(1, cancelled_at=2),
+                 FakeTask(2)]
+        model = nn.Sequential(nn.Linear(1, 1))
+
+        class Computed:
+            def __len__(self):
+                return 2
+            def __getitem__(self, i):
+                with torch.no_grad():
+                    return model(torch.ones(1)).item(), 1.0
+
+        _, opt, _ = model_and_optimizer(*tasks, model=model)
+        opt.run(lambda batch: loss_of(model, batch), Computed())
+        self.assertEqual([(task.checks, task.loss is None) for task in tasks],
+                         [(2, True), (2, True), (4, False)])
+
     def test_random_draws_are_those_of_the_mini_batch(self):
         def draws(*tasks):
             _, opt, _ = model_and_optimizer(*tasks)
