@@ -125,7 +125,7 @@ def _have_common_memory(one: torch.Tensor, other: torch.Tensor) -> bool:
         return True
     one, other = [
         tensor.data_ptr() + tensor.element_size() * torch.arange(
-            1 + _last_place(tensor)).as_strided(
+            1 + _last_place(tensor), device="cpu").as_strided(
                 tensor.shape, tensor.stride()).flatten()
         for tensor in (one, other)]
     return bool(torch.isin(one, other).any())

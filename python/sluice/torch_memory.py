@@ -93,7 +93,8 @@ class _Mirror:
         return _views(self.flat, self._description.tensors)
 
     def _empty(self) -> torch.Tensor:
-        return torch.empty(self._description.parameters, device=self._device)
+        return torch.empty(self._description.parameters, dtype=torch.float32,
+                           device=self._device)
 
 
 class Memory:

@@ -207,6 +207,17 @@ class InPlaceOfAGpuTest(Elsewhere, unittest.TestCase):
         patch.start()
         self.addCleanup(patch.stop)
 
+    def test_torchs_default_type_does_not_matter(self):
+        expected, _ = gradients_of("cpu")
+        self.addCleanup(torch.set_default_dtype, torch.get_default_dtype())
+
+        def then_another(model):
+            torch.set_default_dtype(torch.float64)
+            return model
+
+        found, _ = gradients_of("cpu", then_another)
+        self.check_same(found, expected)
+
     def test_what_was_sent_is_not_sent_again(self):
         worker = worker_of([FakeTask(0)])
         model = Net()

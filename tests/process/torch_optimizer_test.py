@@ -359,7 +359,11 @@ class TorchOptimizerTest(unittest.TestCase):
                     sluice.torch.Optimizer(one, worker=worker)
         # Columns of one matrix lie between each other, and are not shared.
         columns = memory.view(2, 6)
-        tensors_of(model(columns[:, :2], columns[:, 2:4]))
+        beside = model(columns[:, :2], columns[:, 2:4])
+        tensors_of(beside)
+        if hasattr(torch, "set_default_device"):  # From PyTorch 2.0 on.
+            with torch.device("meta"):
+                tensors_of(beside)
         with self.assertRaisesRegex(sluice.torch.MisuseError, said):
             tensors_of(model(columns[:, :2], columns[:, 1:3]))
         tied = model(square, torch.zeros(2, 2))
