@@ -8,9 +8,11 @@ import hashlib
 import json
 import os
 import pathlib
+import shutil
 import signal
 import socket
 import struct
+import subprocess
 import sys
 import unittest
 
@@ -152,6 +154,18 @@ class TasksTest(unittest.TestCase):
         self.assertEqual(os.waitpid(child, 0)[1], 0)
         with self.assertRaises(model_process.Cancelled):
             task.check()
+
+
+class HeaderTest(unittest.TestCase):
+
+    def test_the_header_for_cpp_needs_nothing_else(self):
+        header = harness.ROOT / "worker/external/model_protocol.h"
+        for compiler in ["g++", *filter(shutil.which, ["clang++"])]:
+            compiled = subprocess.run(
+                [compiler, "-std=c++17", "-fsyntax-only", "-x", "c++", "-"],
+                input=f'#include "{header}"\n', capture_output=True, text=True,
+                timeout=harness.TIMEOUT_S)
+            self.assertEqual(compiled.returncode, 0, compiled.stderr)
 
 
 class ModelProcessTest(unittest.TestCase):

@@ -1,6 +1,7 @@
 #ifndef SLUICE_WORKER_EXTERNAL_MODEL_PROTOCOL_H_
 #define SLUICE_WORKER_EXTERNAL_MODEL_PROTOCOL_H_
 
+#include <cstddef>
 #include <cstdint>
 
 // The messages between a worker, or an evaluator, and a model process, as they
@@ -8,7 +9,7 @@
 // little-endian, without padding. docs/model_process.md says what they mean and
 // what follows from one that was not expected.
 //
-// A process in C or C++ can include this header, which needs nothing else.
+// A process in C++17 can include this header, which needs nothing else.
 namespace sluice::model_protocol {
 
 // The one that this header describes.
