@@ -4,6 +4,7 @@ evaluator that only asks for evaluations."""
 
 import math
 import unittest
+import warnings
 
 import harness
 from fake_worker import (SAMPLES, FakeEvaluation, FakeTask, FakeWorker, loss_of,
@@ -126,6 +127,22 @@ class LocalStepsTest(unittest.TestCase):
         if hasattr(torch.amp, "GradScaler"):
             yield torch.amp.GradScaler("cpu", init_scale=2.0**127,
                                        backoff_factor=2.0**-8)
+
+    def test_a_rate_by_the_epoch_is_that_of_the_mini_batch(self):
+        model = nn.Linear(1, 1)
+        inner = torch.optim.SGD(model.parameters(), lr=1)
+        opt = sluice.torch.LocalSteps(
+            model, inner, worker=FakeWorker(model, [FakeTask(n)
+                                                    for n in (7, 9, 12)]))
+        scheduler = torch.optim.lr_scheduler.LambdaLR(
+            inner, lambda _: opt.epoch / 16)
+        rates = []
+        for _ in opt.batches(SAMPLES):
+            with warnings.catch_warnings(action="ignore"):  # Of its place.
+                scheduler.step()
+            rates.append(inner.param_groups[0]["lr"])
+            opt.step(0.0)
+        self.assertEqual(rates, [7 / 16, 9 / 16, 12 / 16])
 
     def test_a_statistic_is_the_mean_over_the_mini_batches(self):
         [moved] = self.train(FakeTask(0, batches=[[0, 1], [1, 1]]),
