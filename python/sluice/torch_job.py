@@ -1,5 +1,6 @@
 """The job of a PyTorch model: its table of tensors and its first weights."""
 
+import ctypes
 import dataclasses
 import hashlib
 import json
@@ -145,11 +146,18 @@ def fixed_digests(model: torch.nn.Module) -> dict[str, str]:
               and tensor.layout == torch.strided]
     digests = {}
     for name, tensor in fixed:
-        values = tensor.detach().cpu().resolve_conj().resolve_neg()
+        values = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous()
         digest = hashlib.sha256(f"{tensor.dtype} {list(tensor.shape)}".encode())
-        digest.update(values.contiguous().flatten().view(torch.uint8).numpy())
+        digest.update(_bytes_of(values))
         digests[name] = digest.hexdigest()
     return digests
+
+
+def _bytes_of(tensor: torch.Tensor) -> ctypes.Array:
+    """The memory of a contiguous tensor on the CPU, as long as the tensor lives.
+    (Tensor.numpy() would need NumPy, which PyTorch does not.)"""
+    size = tensor.numel() * tensor.element_size()
+    return (ctypes.c_char * size).from_address(tensor.data_ptr())
 
 
 def fixed_digest(digests: dict[str, str]) -> str:
@@ -224,7 +232,8 @@ def _safetensors(tensors: list[ModelTensor]) -> bytes:
     """The file format of https://github.com/huggingface/safetensors."""
     header, parts, begin = {}, [], 0
     for one in tensors:
-        part = one.tensor.detach().cpu().float().contiguous().numpy().tobytes()
+        values = one.tensor.detach().cpu().float().contiguous()
+        part = bytes(_bytes_of(values))
         header[one.name] = {"dtype": "F32", "shape": list(one.tensor.shape),
                             "data_offsets": [begin, begin + len(part)]}
         parts.append(part)
