@@ -52,6 +52,10 @@ class Loading:
         if isinstance(dataset, torch.utils.data.IterableDataset):
             raise TypeError(
                 f"{dataset!r:.200} has samples in an order of its own")
+        if loader is not None and loader.batch_sampler is None:
+            raise TypeError("the DataLoader has batch_size=None: its dataset "
+                            "makes the mini-batches, whose samples the cluster "
+                            "chooses")
         if not hasattr(dataset, "__len__"):
             raise TypeError(f"{dataset!r:.200} has no len()")
         self.samples = len(dataset)

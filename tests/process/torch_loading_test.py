@@ -210,6 +210,10 @@ class LoadingTest(unittest.TestCase):
                 (torch.utils.data.DataLoader([1, 2], batch_size=1),
                  "the DataLoader has mini-batches of 1, the job's "
                  "data.batch_size is 2"),
+                (torch.utils.data.DataLoader([1, 2], batch_size=None),
+                 "the DataLoader has batch_size=None: its dataset makes the "
+                 "mini-batches, whose samples the cluster chooses, expected a "
+                 "dataset with len"),
                 (endless(), r"has no len\(\), expected a dataset with len"),
                 (torch.utils.data.DataLoader(Iterable(), batch_size=2),
                  "Iterable object .* has samples in an order of its own, "
