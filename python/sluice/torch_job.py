@@ -174,8 +174,9 @@ def init(model: torch.nn.Module, folder: str | pathlib.Path, *,
     """Writes the job of `model` into `folder`, which it makes: job.textproto,
     and version0.safetensors with the weights that the model has now. Without
     `test_samples` nothing is measured while the run goes on. `job` is
-    the rest of the job file as text: cluster, optimizer, stop and so on.
-    Returns the path of the job file."""
+    the rest of the job file as text: cluster, optimizer, stop and so on, but
+    not `sync`, `data` or `model`, which stand there already (what else they
+    have is set by --set). Returns the path of the job file."""
     folder = pathlib.Path(folder).resolve()
     folder.mkdir(parents=True, exist_ok=True)
     tensors = tensors_of(model)
