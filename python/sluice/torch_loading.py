@@ -180,8 +180,9 @@ _failure: Exception | None = None
 
 
 def _start(loader, make, seed):
+    # Python's default is another one from 3.14 on.
     context = (loader.multiprocessing_context or
-               torch.multiprocessing.get_context())
+               torch.multiprocessing.get_context("fork"))
     numbers = context.SimpleQueue()
     for number in range(loader.num_workers):
         numbers.put(number)

@@ -2,6 +2,7 @@
 """The mini-batches of sluice.torch: which samples, who makes them, and when."""
 
 import dataclasses
+import multiprocessing
 import os
 import signal
 import unittest
@@ -43,6 +44,19 @@ class Told:
         dataset = torch.utils.data.get_worker_info().dataset
         dataset.number = number
         dataset.seed_at_start = torch.initial_seed()
+
+
+class OnlyHere:
+    """Two samples that are not sent to another process."""
+
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, index):
+        return index
+
+    def __reduce__(self):
+        raise TypeError("the dataset is pickled")
 
 
 class NotHere:
@@ -91,6 +105,17 @@ class LoadingTest(unittest.TestCase):
                     (ValueError, BrokenProcessPool), said):
                 next(opt.batches(torch.utils.data.DataLoader(
                     dataset, batch_size=2, num_workers=1, **options)))
+
+    def test_processes_are_forked_whatever_pythons_default_is(self):
+        # From Python 3.14 on that is "forkserver".
+        default = multiprocessing.get_start_method()
+        self.addCleanup(multiprocessing.set_start_method, default, force=True)
+        multiprocessing.set_start_method("forkserver", force=True)
+        _, opt, _ = model_and_optimizer(FakeTask(0))
+        for batch in opt.batches(torch.utils.data.DataLoader(
+                OnlyHere(), batch_size=2, num_workers=1)):
+            self.assertEqual(batch.tolist(), [0, 1])
+            opt.step(0.0)
 
     def load(self, *numbers, **options):
         """What is random in mini-batches of these numbers, how many were begun
