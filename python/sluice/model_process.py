@@ -448,7 +448,9 @@ class Worker:
         if self._link is None or os.getpid() != self._pid:
             return
         number = 0 if self._task is None else self._task.number
-        text = traceback.format_exception_only(kind, error)[-1].strip()
+        told = traceback.TracebackException(kind, error, None)
+        told.__notes__ = None  # Of add_note(): they would be the last line.
+        text = list(told.format_exception_only())[-1].strip()
         try:
             self._link.fail(number, text)
         except _Stop:

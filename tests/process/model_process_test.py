@@ -138,6 +138,21 @@ class TasksTest(unittest.TestCase):
         self.assertEqual(said, [model_process.READY] + 3 * [
             model_process.FINAL, model_process.RESULT])
 
+    @unittest.skipUnless(hasattr(Exception, "add_note"), "Python 3.10")
+    def test_the_worker_is_told_the_error_and_not_its_note(self):
+        link = self.start()
+        worker = model_process.Worker()
+        worker._print = lambda *_: None
+        for error, said in [(ValueError("the reason"), "ValueError: the reason"),
+                            (SyntaxError("bad", ("a.py", 1, 1, "x", 1, 2)),
+                             "SyntaxError: bad")]:
+            error.add_note("see the manual")
+            sys.excepthook(type(error), error, None)
+            packet = link.recv(4096)
+            self.assertEqual(packet[:16], struct.pack(
+                "<IIQ", model_process.FAILED, 0, 0))
+            self.assertEqual(packet[16:].decode(), said)
+
     def test_a_forked_process_takes_no_message_from_its_parent(self):
         link = self.start()
         worker = model_process.Worker()
