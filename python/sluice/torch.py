@@ -25,6 +25,7 @@ memory of their own.
 """
 
 import contextlib
+import copy
 import math
 import re
 import threading
@@ -649,9 +650,9 @@ class LocalSteps(_Training):
 
     The state of `inner`, its moments for instance, stays in this process from
     task to task, so the bits of a run depend on who computed what. With
-    `fresh_state` each task begins without one, and SYNC keeps its bits. So does
-    the task after one whose weights did not stay finite: NaN would remain in
-    the moments.
+    `fresh_state` each task begins with the one that `inner` had at first, which is
+    none for most, and SYNC keeps its bits. So does the task after one whose
+    weights did not stay finite: NaN would remain in the moments.
 
     Not thread-safe: call from the thread that trains.
     """
@@ -664,6 +665,9 @@ class LocalSteps(_Training):
         its update. Raises MisuseError where it is another model."""
         super().__init__(model, worker)
         self._inner = inner
+        # Of each parameter that has one before the first step.
+        self._first_state = {parameter: copy.deepcopy(state)
+                             for parameter, state in inner.state.items()}
         self._fresh_state = fresh_state
         self._scaler = scaler
         self._steps = 0  # Of the present task.
@@ -678,7 +682,7 @@ class LocalSteps(_Training):
         # These are the weights at which the task before was left, or ended.
         if not all(parameter.isfinite().all()
                    for _, parameter in self._parameters):
-            self._inner.state.clear()
+            self._reset_inner()
         for one, values in zip(self._tensors, self._memory.weights):
             one.tensor.copy_(values)
 
@@ -686,7 +690,13 @@ class LocalSteps(_Training):
         self._steps = 0
         self._loss = 0.0
         if self._fresh_state:
-            self._inner.state.clear()
+            self._reset_inner()
+
+    def _reset_inner(self) -> None:
+        """Most begin without a state, but Adagrad with sums."""
+        self._inner.state.clear()
+        for parameter, state in self._first_state.items():
+            self._inner.state[parameter] = copy.deepcopy(state)
 
     @torch.no_grad()
     def _collect_statistics(self) -> None:
