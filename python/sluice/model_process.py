@@ -45,6 +45,7 @@ import math
 import mmap
 import os
 import socket
+import stat
 import struct
 import sys
 import traceback
@@ -351,6 +352,13 @@ def _number(what: str, value: Any) -> float:
             f"{what} is {value!r:.80}, expected a number") from error
 
 
+def _is_socket(descriptor: int) -> bool:
+    try:
+        return stat.S_ISSOCK(os.fstat(descriptor).st_mode)
+    except OSError:  # It is not open.
+        return False
+
+
 def _map(descriptor: int, protection: int) -> memoryview:
     size = os.fstat(descriptor).st_size
     return memoryview(mmap.mmap(descriptor, size, prot=protection))
@@ -375,6 +383,11 @@ class Worker:
             sys.exit("no worker has started this program: expected `worker "
                      "--job=J --worker=0 -- COMMAND`, or sluice.join(J) at the "
                      f"program's beginning ({SOCKET_VARIABLE} is not set)")
+        if not _is_socket(int(descriptor)):
+            sys.exit(f"descriptor {descriptor} is no socket, expected the "
+                     f"worker's ({SOCKET_VARIABLE}): what the worker started "
+                     "did not pass it on to this program (in Python "
+                     "subprocess.run(..., close_fds=False))")
         os.environ[SOCKET_VARIABLE] = ""  # Not for the processes of this one.
         Worker._taken = True
         os.set_inheritable(int(descriptor), False)

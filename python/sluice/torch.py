@@ -650,9 +650,9 @@ class LocalSteps(_Training):
 
     The state of `inner`, its moments for instance, stays in this process from
     task to task, so the bits of a run depend on who computed what. With
-    `fresh_state` each task begins with the one that `inner` had at first, which is
-    none for most, and SYNC keeps its bits. So does the task after one whose
-    weights did not stay finite: NaN would remain in the moments.
+    `fresh_state` each task begins with the one that `inner` had at first, for
+    most none, and SYNC keeps its bits. So does the task after one whose weights
+    did not stay finite: NaN would remain in the moments.
 
     Not thread-safe: call from the thread that trains.
     """

@@ -154,7 +154,7 @@ def fixed_digests(model: torch.nn.Module) -> dict[str, str]:
 
 
 def _bytes_of(tensor: torch.Tensor) -> ctypes.Array:
-    """The memory of a contiguous tensor on the CPU, as long as the tensor lives.
+    """The memory of a contiguous tensor on the CPU, as long as that lives.
     (Tensor.numpy() would need NumPy, which PyTorch does not.)"""
     size = tensor.numel() * tensor.element_size()
     return (ctypes.c_char * size).from_address(tensor.data_ptr())

@@ -138,6 +138,22 @@ class TasksTest(unittest.TestCase):
         self.assertEqual(said, [model_process.READY] + 3 * [
             model_process.FINAL, model_process.RESULT])
 
+    def test_a_socket_that_was_not_passed_on_is_named(self):
+        read, write = os.pipe()
+        os.close(write)
+        self.addCleanup(os.close, read)
+        self.addCleanup(os.environ.pop, model_process.SOCKET_VARIABLE)
+        self.addCleanup(setattr, model_process.Worker, "_taken", False)
+        for number in read, 9999:
+            os.environ[model_process.SOCKET_VARIABLE] = str(number)
+            with self.assertRaises(SystemExit) as raised:
+                model_process.Worker()
+            self.assertEqual(
+                str(raised.exception), f"descriptor {number} is no socket, "
+                "expected the worker's (SLUICE_MODEL_SOCKET): what the worker "
+                "started did not pass it on to this program (in Python "
+                "subprocess.run(..., close_fds=False))")
+
     @unittest.skipUnless(hasattr(Exception, "add_note"), "Python 3.10")
     def test_the_worker_is_told_the_error_and_not_its_note(self):
         link = self.start()
