@@ -211,8 +211,8 @@ class _Training:
         gives up is left when the next module of the model is called, and not
         only in the end."""
         with contextlib.ExitStack() as hooks:
-            for module in self._model.modules():
-                hook = module.register_forward_pre_hook(self._check_task)
+            for hook in torch_evaluation.hook_modules(self._model,
+                                                      self._check_task):
                 hooks.callback(hook.remove)
             for batch in self.batches(dataset, collate):
                 try:

@@ -11,6 +11,14 @@ from sluice import model_process
 Measured = float | torch.Tensor | tuple[Any, Any]
 
 
+def hook_modules(model: torch.nn.Module, check: Callable) -> list[Any]:
+    """Has `check` called before each module, until what is returned is removed.
+    Scripted ones take no hook."""
+    return [module.register_forward_pre_hook(check)
+            for module in model.modules()
+            if not isinstance(module, torch.jit.ScriptModule)]
+
+
 def serve(worker: model_process.Worker, model: torch.nn.Module,
           place: Callable[[int], None], measure: Callable[[], Measured],
           logged: Callable[[], dict[str, float]]) -> None:
@@ -29,8 +37,7 @@ def serve(worker: model_process.Worker, model: torch.nn.Module,
         current.log(logged())
         return measured
 
-    hooks = [module.register_forward_pre_hook(check)
-             for module in model.modules()]
+    hooks = hook_modules(model, check)
     try:
         for current in worker.evaluations():
             place(current.weights_buffer)

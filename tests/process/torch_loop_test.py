@@ -154,6 +154,45 @@ class LeftLoopTest(unittest.TestCase):
 
 
 @harness.suite("torch")
+class HooksTest(unittest.TestCase):
+    """Before each module run() asks whether its task has been cancelled."""
+
+    def test_what_the_dataset_calls_of_the_model_leaves_no_task(self):
+        # Checks: at the second module of run()'s own call of the model.
+        tasks = [FakeTask(0, cancelled_at=2), FakeTask(1, cancelled_at=2),
+                 FakeTask(2)]
+        model = nn.Sequential(nn.Linear(1, 1))
+
+        class Computed:
+            def __len__(self):
+                return 2
+            def __getitem__(self, i):
+                with torch.no_grad():
+                    return model(torch.ones(1)).item(), 1.0
+
+        _, opt, _ = model_and_optimizer(*tasks, model=model)
+        opt.run(lambda batch: loss_of(model, batch), Computed())
+        self.assertEqual([(task.checks, task.loss is None) for task in tasks],
+                         [(2, True), (2, True), (4, False)])
+
+    def test_a_scripted_module_may_be_in_the_model(self):
+        scripted = torch.jit.script(nn.Linear(1, 1))
+        # Checks: of the Sequential and of its last module, then after them.
+        tasks = [FakeTask(0), FakeTask(1, cancelled_at=2), FakeTask(2)]
+        model, opt, worker = model_and_optimizer(
+            *tasks, model=nn.Sequential(scripted, nn.Linear(1, 1)))
+        opt.run(lambda batch: loss_of(model, batch), SAMPLES)
+        self.assertEqual([(task.checks, task.loss is None) for task in tasks],
+                         [(4, False), (2, True), (4, False)])
+        self.assertEqual(len(worker.description.tensors), 4)
+        self.assertEqual(opt.copied_total, 0)
+        evaluation = FakeEvaluation(0)
+        model, opt = model_and_evaluator(evaluation, model=scripted)
+        opt.evaluate(lambda: model(torch.ones(1)).item())
+        self.assertEqual(evaluation.measured, (1 / 8,))
+
+
+@harness.suite("torch")
 class SentTest(unittest.TestCase):
     """What is sent to another process is moved into other memory, and with it
     all that is a view of the same."""

@@ -2,14 +2,11 @@
 """sluice.torch's Optimizer, with a worker that only hands out tasks, or an
 evaluator that only asks for evaluations."""
 
-import hashlib
-import struct
 import threading
 import unittest
 import warnings
 
 import harness
-import small_torch
 from fake_worker import (SAMPLES, FakeEvaluation, FakeTask, FakeWorker, loss_of,
                          model_and_evaluator, model_and_optimizer)
 
@@ -165,24 +162,6 @@ class TorchOptimizerTest(unittest.TestCase):
         self.assertEqual(called, [model[0], *model])
         self.assertIsNone(tasks[0].loss)
         self.assertIsNotNone(tasks[1].loss)
-
-    def test_what_the_dataset_calls_of_the_model_leaves_no_task(self):
-        # Checks: at the second module of run()'s own call of the model.
-        tasks = [FakeTask(0, cancelled_at=2), FakeTask(1, cancelled_at=2),
-                 FakeTask(2)]
-        model = nn.Sequential(nn.Linear(1, 1))
-
-        class Computed:
-            def __len__(self):
-                return 2
-            def __getitem__(self, i):
-                with torch.no_grad():
-                    return model(torch.ones(1)).item(), 1.0
-
-        _, opt, _ = model_and_optimizer(*tasks, model=model)
-        opt.run(lambda batch: loss_of(model, batch), Computed())
-        self.assertEqual([(task.checks, task.loss is None) for task in tasks],
-                         [(2, True), (2, True), (4, False)])
 
     def test_random_draws_are_those_of_the_mini_batch(self):
         def draws(*tasks):
@@ -420,31 +399,6 @@ class TorchOptimizerTest(unittest.TestCase):
         for name in 'a"b\\', "x" * 249:
             sluice.torch.init(nn.ModuleDict({name: nn.Linear(1, 1)}),
                               harness.scratch(), train_samples=8)
-
-    def test_a_program_needs_no_numpy(self):
-        program = small_torch.write("""
-import sys
-sys.modules["numpy"] = None  # As where it is not installed.
-import torch
-from torch import nn
-import sluice.torch
-from sluice.torch_job import fixed_digests
-
-model = nn.Linear(1, 2)
-model.register_buffer("table", torch.tensor([1.0, 2.0, 3.0])[::2])
-model.register_buffer("nothing", torch.empty(0))
-nn.init.constant_(model.weight, 3)
-sluice.torch.init(model, sys.argv[1], train_samples=8)
-again = nn.Linear(1, 2)
-sluice.torch.load(again, sys.argv[1] + "/version0.safetensors")
-print(again.weight.tolist(), fixed_digests(model))
-""")
-        digests = [hashlib.sha256(f"torch.float32 [{size}]".encode() + values)
-                   for size, values in [(2, struct.pack("<2f", 1, 3)), (0, b"")]]
-        self.assertEqual(
-            small_torch.output_of(program, harness.scratch()),
-            "[[3.0], [3.0]] " + str(dict(zip(
-                ["table", "nothing"], [one.hexdigest() for one in digests]))))
 
     def test_what_no_job_has_is_told_apart_by_its_values(self):
         def digest(frozen=0.5, buffer=0.5, statistic=0.5):

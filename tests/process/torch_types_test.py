@@ -2,6 +2,7 @@
 """Models whose numbers are not float32: they have memory of their own, and what
 the cluster holds is converted."""
 
+import hashlib
 import pathlib
 import struct
 import unittest
@@ -128,6 +129,31 @@ class TypesTest(unittest.TestCase):
             other = nn.Linear(2, 1, dtype=dtype)
             sluice.torch.load(other, job.with_name("version0.safetensors"))
             self.assertTrue(torch.equal(other.weight, again.weight.to(dtype)))
+
+    def test_a_program_needs_no_numpy(self):
+        program = small_torch.write("""
+import sys
+sys.modules["numpy"] = None  # As where it is not installed.
+import torch
+from torch import nn
+import sluice.torch
+from sluice.torch_job import fixed_digests
+
+model = nn.Linear(1, 2)
+model.register_buffer("table", torch.tensor([1.0, 2.0, 3.0])[::2])
+model.register_buffer("nothing", torch.empty(0))
+nn.init.constant_(model.weight, 3)
+sluice.torch.init(model, sys.argv[1], train_samples=8)
+again = nn.Linear(1, 2)
+sluice.torch.load(again, sys.argv[1] + "/version0.safetensors")
+print(again.weight.tolist(), fixed_digests(model))
+""")
+        digests = [hashlib.sha256(f"torch.float32 [{size}]".encode() + values)
+                   for size, values in [(2, struct.pack("<2f", 1, 3)), (0, b"")]]
+        self.assertEqual(
+            small_torch.output_of(program, harness.scratch()),
+            "[[3.0], [3.0]] " + str(dict(zip(
+                ["table", "nothing"], [one.hexdigest() for one in digests]))))
 
     def test_a_cluster_trains_one(self):
         converted = small_torch.changed(
