@@ -3,8 +3,8 @@
 //
 // An entrant is one choice (policy and K) at one learning rate. Two choices at
 // three rates, for example, are six entrants. The first heat runs all six on
-// seed 0 for a quarter epoch, the next heat runs those that the race has kept
-// for twice as long, and so on.
+// seed 0 for a quarter epoch or more, the next heat runs those that the race
+// has kept for twice as long, and so on.
 //
 // Invariants:
 //   - All runs of a heat share the seed and the open data splits, so that they
@@ -23,27 +23,37 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "common/delay_model.h"
 #include "common/status_macros.h"
+#include "sim/cluster_simulation.h"
 #include "sim/simulation_options_from_job.h"
 #include "worker/data/data_source.h"
 
 namespace sluice {
 namespace {
 
-// The first heat lasts as long as a quarter epoch takes on a cluster that never
-// waits, and long enough for several tasks of each worker.
+// The first heat lasts as long as a cluster that never waits takes for a
+// quarter epoch, for two evaluations, and for several tasks of each worker,
+// whichever is longest. A warm start comes on top: in it all policies do the
+// same.
 constexpr double kFirstEpochs = 0.25;
+constexpr double kFirstEvaluations = 2;
 constexpr double kFirstTasks = 8;
 
-absl::StatusOr<double> FirstHorizon(const ResolvedJob& job) {
-  SLUICE_ASSIGN_OR_RETURN(const ComputeDelay compute,
-                          ComputeDelay::Create(job.job));
-  const double batches =
-      static_cast<double>(job.data.train_samples) / job.job.data().batch_size();
-  const double tasks = std::max(
-      kFirstTasks, kFirstEpochs * batches / job.job.cluster().workers());
-  return tasks * compute.Mean();
+double FirstHorizon(const ResolvedJob& job, double evaluate_every,
+                    const ClusterSimulation::Options& cluster) {
+  const double round =
+      MeanTask(cluster).seconds +
+      cluster.network.MeanOfTask(cluster.pull_bytes, cluster.push_bytes);
+  const auto samples_of_round =
+      static_cast<double>(job.job.data().batch_size()) *
+      job.job.sync().local_steps() * job.job.cluster().workers();
+  const double epochs =
+      std::max(kFirstEpochs, kFirstEvaluations * evaluate_every);
+  const double rounds = std::max(
+      kFirstTasks,
+      epochs * static_cast<double>(job.data.train_samples) / samples_of_round);
+  return (static_cast<double>(job.job.sync().warm_start_updates()) + rounds) *
+         round;
 }
 
 double ErrorOf(const Evaluation& evaluation, const SimulationTarget& target) {
@@ -221,15 +231,16 @@ absl::StatusOr<Advice> Advisor::Run() {
   SLUICE_ASSIGN_OR_RETURN(const ResolvedJob job,
                           question_.job(question_.simulated));
   first_seed_ = job.job.seed();
-  // Before the runs, which would all refuse it.
-  SLUICE_RETURN_IF_ERROR(SimulationOptionsFromJob(job).status());
-  SLUICE_ASSIGN_OR_RETURN(const double horizon, FirstHorizon(job));
+  // Before the runs, which would all refuse what this refuses.
+  SLUICE_ASSIGN_OR_RETURN(const ClusterSimulation::Options cluster,
+                          SimulationOptionsFromJob(job));
   Advice advice;
   SLUICE_RETURN_IF_ERROR(Enter(job, &advice));
-  advice.race = Race({.entrants = static_cast<int>(advice.entrants.size()),
-                      .seeds = question_.seeds,
-                      .first_horizon = horizon,
-                      .finalists = question_.finalists});
+  advice.race = Race(
+      {.entrants = static_cast<int>(advice.entrants.size()),
+       .seeds = question_.seeds,
+       .first_horizon = FirstHorizon(job, question_.evaluate_every, cluster),
+       .finalists = question_.finalists});
   while (const Race::Heat* heat = advice.race.heat()) {
     if (question_.begins != nullptr) question_.begins(*heat);
     if (splits_seed_ != heat->seed) {

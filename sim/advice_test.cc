@@ -108,6 +108,53 @@ TEST(AdviceTest, WithEqualWorkersNoChoiceBeatsSyncByMoreThanATie) {
   }
 }
 
+// How long the first heat lasts, in virtual seconds.
+double FirstHorizon(AdviceQuestion question) {
+  double horizon = 0;
+  question.begins = [&](const Race::Heat& heat) { horizon = heat.horizon; };
+  question.enough = [] { return true; };
+  Advised(question);
+  return horizon;
+}
+
+TEST(AdviceTest, TheFirstHeatLastsForSeveralTasksWhateverATaskTakes) {
+  EXPECT_NEAR(FirstHorizon(Question()), 8 * 0.01, 1e-9);
+  EXPECT_NEAR(FirstHorizon(Question({"sync.local_steps=32"})), 8 * 0.32, 1e-9);
+  // Six messages, as there are two shards.
+  EXPECT_NEAR(FirstHorizon(Question({"delays.latency.constant.ms=100"})),
+              8 * 0.61, 1e-9);
+  // 128 bytes of weights and as many of a gradient, of which half are on each
+  // shard, whose link four workers share.
+  EXPECT_NEAR(FirstHorizon(Question({"delays.worker_bandwidth=128"})),
+              8 * (0.01 + 2), 1e-9);
+  EXPECT_NEAR(FirstHorizon(Question({"delays.shard_bandwidth=64"})),
+              8 * (0.01 + 8), 1e-9);
+  EXPECT_NEAR(FirstHorizon(Question({"sync.warm_start_updates=100"})),
+              108 * 0.01, 1e-9);
+}
+
+TEST(AdviceTest, TheFirstHeatLastsForTwoEvaluationsIfNobodyWaits) {
+  AdviceQuestion question = Question();
+  // An epoch is a quarter of a round of the four workers.
+  question.evaluate_every = 100;
+  EXPECT_NEAR(FirstHorizon(question), 2 * 25 * 0.01, 1e-9);
+}
+
+TEST(AdviceTest, TheLastInTheListIsNotDroppedBeforeItsFirstEvaluation) {
+  AdviceQuestion question = Question(
+      {kOneSlowWorker, "stop.epochs=10000",
+       "data.linear_regression.train_samples=256", "data.batch_size=256"});
+  question.range.policies = {proto::SYNC, proto::ASYNC};
+  question.rate_factors = {0.1};
+  question.finalists = 1;
+  // ASYNC takes 3.3 s for so many epochs, SYNC 50 s: eight tasks of each worker
+  // are long over.
+  question.evaluate_every = 1000;
+  const Advice advice = Advised(question);
+  ASSERT_TRUE(advice.Recommended().has_value());
+  EXPECT_EQ(NameOf(advice, *advice.Recommended()), "ASYNC");
+}
+
 TEST(AdviceTest, TheRateIsPartOfTheAdvice) {
   AdviceQuestion question = Question();
   question.range.policies = {proto::SYNC};

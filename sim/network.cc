@@ -6,6 +6,7 @@
 #include "sim/network.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "common/status_macros.h"
 
@@ -32,6 +33,22 @@ VirtualTime Network::Latency(WorkerId worker) {
 // As of a worker beyond the last, who has no speed and no lines of its own.
 VirtualTime Network::Latency(ShardId shard) {
   return shard == ShardId(0) ? 0 : Latency(WorkerId(workers_));
+}
+
+double Network::MeanOfTask(const std::vector<int64_t>& pull_bytes,
+                           const std::vector<int64_t>& push_bytes) const {
+  // Task, pull, weights, gradient; and with several shards their answer and the
+  // worker's message that it has them all.
+  double seconds = (push_bytes.size() > 1 ? 6 : 4) * latency_.Mean();
+  for (const std::vector<int64_t>* bytes : {&pull_bytes, &push_bytes}) {
+    const auto all = std::accumulate(bytes->begin(), bytes->end(), 0.0);
+    const auto most = std::accumulate(
+        bytes->begin(), bytes->end(), 0.0,
+        [](double a, int64_t b) { return std::max<double>(a, b); });
+    if (worker_bandwidth_ > 0) seconds += all / worker_bandwidth_;
+    if (shard_bandwidth_ > 0) seconds += workers_ * most / shard_bandwidth_;
+  }
+  return seconds;
 }
 
 VirtualTime Network::Send(VirtualTime now, double bandwidth, int64_t bytes,

@@ -34,6 +34,13 @@ class Network {
   VirtualTime Latency(WorkerId worker);
   VirtualTime Latency(ShardId shard);
 
+  // Mean seconds that the messages of one task take, one after the other, from
+  // the task to the coordinator's news that the gradient is there. Every worker
+  // has such a task at that time. By shard, the bytes of its weights and of its
+  // part of the gradient.
+  double MeanOfTask(const std::vector<int64_t>& pull_bytes,
+                    const std::vector<int64_t>& push_bytes) const;
+
   // Nanoseconds from `now` until `bytes` sent now have arrived, including the
   // latency.
   VirtualTime ToWorker(VirtualTime now, ShardId shard, WorkerId worker,

@@ -80,5 +80,18 @@ TEST(NetworkTest, TransfersOfOneLinkGoOneAfterTheOther) {
   EXPECT_EQ(network.ToWorker(2500, kLead, kOne, 1000), 1000);
 }
 
+TEST(NetworkTest, ATasksMessagesTakeTheirLatenciesAndWhatEveryLinkCarries) {
+  EXPECT_EQ(Made("").MeanOfTask({1000}, {500}), 0);
+  // Four messages to and from one shard, six with several.
+  const std::string latency = "latency { constant { ms: 250 } }";
+  EXPECT_DOUBLE_EQ(Made(latency).MeanOfTask({1000}, {500}), 1);
+  EXPECT_DOUBLE_EQ(Made(latency).MeanOfTask({1000, 1}, {500, 1}), 1.5);
+  EXPECT_DOUBLE_EQ(
+      Made("worker_bandwidth: 100").MeanOfTask({100, 300}, {100, 100}), 6);
+  // Four workers share the link of the shard with the most bytes.
+  EXPECT_DOUBLE_EQ(
+      Made("shard_bandwidth: 100").MeanOfTask({100, 300}, {100, 100}), 16);
+}
+
 }  // namespace
 }  // namespace sluice

@@ -20,6 +20,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <compare>
 #include <limits>
 #include <numeric>
 #include <tuple>
@@ -42,10 +43,19 @@ double TimeOf(const Race::Trial& trial) {
 }
 
 // Smaller is better. Entrants that reached the target are ordered by their time
-// and come before the others, which are ordered by their error.
-std::tuple<bool, double> Rank(const Race::Trial& trial) {
-  return trial.reached.has_value() ? std::tuple(false, *trial.reached)
-                                   : std::tuple(true, trial.error);
+// and come before the others, which are ordered by their error. Then come those
+// that have no error yet, and last those whose run has ended without one.
+struct Rank {
+  bool missed = false;
+  double time_or_error = 0;
+  bool never_has_one = false;
+
+  auto operator<=>(const Rank&) const = default;
+};
+
+Rank RankOf(const Race::Trial& trial) {
+  if (trial.reached.has_value()) return {false, *trial.reached, false};
+  return {true, trial.error, trial.over && !std::isfinite(trial.error)};
 }
 
 }  // namespace
@@ -141,12 +151,14 @@ void Race::DropWorseHalf() {
   const int stay = std::max<int>(options_.finalists, (racing.size() + 1) / 2);
   if (static_cast<int>(racing.size()) <= stay) return;
   std::stable_sort(racing.begin(), racing.end(), [this](int a, int b) {
-    return Rank(Now(a)) < Rank(Now(b));
+    return RankOf(Now(a)) < RankOf(Now(b));
   });
-  // An entrant that ties with the last one that stays is kept too.
-  const auto last = Rank(Now(racing[stay - 1]));
+  // An entrant that ties with the last one that stays is kept too. So where
+  // fewer have an error than may stay, nobody goes who may still get one:
+  // nothing is known of them.
+  const Rank last = RankOf(Now(racing[stay - 1]));
   for (size_t i = stay; i < racing.size(); ++i) {
-    if (Rank(Now(racing[i])) == last && std::get<1>(last) < HUGE_VAL) continue;
+    if (RankOf(Now(racing[i])) == last && !last.never_has_one) continue;
     entrants_[racing[i]].standing = Standing::kBehind;
   }
 }

@@ -13,9 +13,10 @@ namespace sluice {
 //
 // First seed: successive halving (Karnin, Koren, Somekh 2013; Jamieson,
 // Talwalkar 2016). All entrants run to a horizon of virtual time, the better
-// half runs on to twice that horizon, and so on. This ends when an entrant has
-// reached the target and the others have had twice (kPatience) its time.
-// Halving stops at `Options::finalists` entrants.
+// half runs on to twice that horizon, and so on. While fewer than would stay
+// have an evaluation, all run on that can still get one. This ends when an
+// entrant has reached the target and the others have had twice (kPatience) its
+// time. Halving stops at `Options::finalists` entrants.
 //
 // Further seeds: racing (Maron, Moore 1994; Birattari et al. 2002). The
 // remaining entrants run on one seed after the other, each to twice the time of

@@ -88,6 +88,49 @@ TEST(RaceTest, WhoIsAsGoodAsTheLastThatStaysStays) {
   EXPECT_THAT(ran.heats[1].entrants, ElementsAre(0, 1, 2, 3, 4, 5, 6));
 }
 
+// Entrant e has its first evaluation at e + 1 seconds, and reaches the target
+// at 20 - e.
+Race::Trial LateTrial(int e, const Race::Heat& heat) {
+  Race::Trial trial = TrialOf(20 - e, heat);
+  if (heat.horizon < e + 1) trial.error = HUGE_VAL;
+  return trial;
+}
+
+TEST(RaceTest, NobodyIsDroppedWhileTooFewHaveAnEvaluation) {
+  Race race({.entrants = 8, .seeds = 1, .first_horizon = 1, .finalists = 2});
+  std::vector<Race::Heat> heats;
+  while (race.heat() != nullptr) {
+    const Race::Heat heat = *race.heat();
+    heats.push_back(heat);
+    std::vector<Race::Trial> trials;
+    for (const int e : heat.entrants) trials.push_back(LateTrial(e, heat));
+    race.Finish(trials);
+  }
+  ASSERT_GE(heats.size(), 4);
+  // At 1 s one entrant has an evaluation, at 2 s two, and at 4 s the four that
+  // would stay of eight. These stay: the others are late.
+  EXPECT_THAT(heats[1].entrants, testing::SizeIs(8));
+  EXPECT_THAT(heats[2].entrants, testing::SizeIs(8));
+  EXPECT_EQ(heats[2].horizon, 4);
+  EXPECT_THAT(heats[3].entrants, ElementsAre(0, 1, 2, 3));
+}
+
+TEST(RaceTest, WhatHasEndedWithoutAnEvaluationGoesBeforeWhatHasNoneYet) {
+  Race race({.entrants = 6, .seeds = 1, .first_horizon = 1, .finalists = 2});
+  std::vector<Race::Trial> trials(6);
+  for (Race::Trial& trial : trials) {
+    trial.horizon = 1;
+    trial.error = HUGE_VAL;
+  }
+  for (const int failed : {0, 2, 3}) trials[failed].over = true;
+  trials[4].error = 2;
+  race.Finish(trials);
+  EXPECT_THAT(race.heat()->entrants, ElementsAre(1, 4, 5));
+  for (const int failed : {0, 2, 3}) {
+    EXPECT_EQ(race.standing(failed), Standing::kBehind) << failed;
+  }
+}
+
 TEST(RaceTest, TheHorizonEndsAtTwiceTheTimeOfTheFirst) {
   const Ran ran = RunRace({.entrants = 3, .seeds = 1, .first_horizon = 1},
                           [](int e, int) { return e == 0 ? 1.5 : 10 * e; });
