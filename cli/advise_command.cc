@@ -62,9 +62,19 @@ absl::Status CheckOut(const AdviseFlags& flags) {
                    "; name another folder"));
 }
 
+// The flags with which the advised job is trained. The delays of the command
+// line are a model of the cluster that the advice is for: a run that had them
+// would sleep.
+JobFlags ToTrain(JobFlags flags) {
+  std::erase_if(flags.set, [](const std::string& field) {
+    return absl::StartsWith(field, "delays");
+  });
+  return flags;
+}
+
 // Writes the files of the advice, and replaces older ones. After an error there
 // is no job of an older one.
-absl::Status WriteFiles(const ResolvedJob& job, const AdviseFlags& flags,
+absl::Status WriteFiles(const ResolvedJob& job, const JobFlags& trained,
                         const AdviceReport& report) {
   const std::string advised = report.out + "/job.textproto";
   SLUICE_RETURN_IF_ERROR(FileOperations::Real()->Remove(advised));
@@ -73,9 +83,12 @@ absl::Status WriteFiles(const ResolvedJob& job, const AdviseFlags& flags,
   SLUICE_RETURN_IF_ERROR(
       WriteFileAtomically(report.out + "/advice.json", {json.str()}));
   if (const auto best = report.advice.Recommended(); best.has_value()) {
-    SLUICE_ASSIGN_OR_RETURN(
-        const ResolvedJob recommended,
-        flags.question.job(report.advice.entrants[*best].overrides));
+    std::vector<std::string> overrides = trained.Overrides();
+    const AdviceEntrant& entrant = report.advice.entrants[*best];
+    overrides.insert(overrides.end(), entrant.overrides.begin(),
+                     entrant.overrides.end());
+    SLUICE_ASSIGN_OR_RETURN(const ResolvedJob recommended,
+                            LoadJob(trained.path, overrides));
     SLUICE_RETURN_IF_ERROR(
         WriteFileAtomically(advised, {FormatJob(recommended.job)}));
   }
@@ -215,11 +228,7 @@ int RunAdvise(AdviseFlags* flags) {
   absl::StatusOr<Advice> advice = Advise(flags->question);
   if (!advice.ok()) return Fail(advice.status());
   AdviceReport report;
-  // The delays are a model of the cluster that the advice is for.
-  JobFlags trained = flags->job;
-  std::erase_if(trained.set, [](const std::string& field) {
-    return absl::StartsWith(field, "delays");
-  });
+  const JobFlags trained = ToTrain(flags->job);
   report.job = trained.Words();
   report.advice = *std::move(advice);
   report.target = flags->question.target;
@@ -227,7 +236,7 @@ int RunAdvise(AdviseFlags* flags) {
   report.wall = Clock::Real()->Now() - began;
   report.budget = absl::Seconds(flags->budget_seconds);
   report.out = flags->out;
-  const absl::Status written = WriteFiles(*job, *flags, report);
+  const absl::Status written = WriteFiles(*job, trained, report);
   if (!written.ok()) report.out.clear();  // Its files are not there.
   PrintAdvice(*job, report, flags->json, std::cout);
   if (!written.ok()) {

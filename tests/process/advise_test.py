@@ -173,6 +173,26 @@ class AdviseTest(unittest.TestCase):
             self.assertIn(f"{field}\n", checked.stdout)
         self.assertNotIn("delays", checked.stdout)
 
+    def test_job_and_command_have_the_delays_of_the_job_file_alone(self):
+        for own in ("", "delays { compute { constant { ms: 10 } } }"):
+            job = harness.write_job(JOB + own)
+            out = harness.scratch() / "advice"
+            result = harness.tool(
+                "advise", job, *TARGET, "--policies=SYNC", "--set",
+                "delays.compute.constant.ms=20", "--set",
+                "delays.latency.constant.ms=5", "--workers=3", "--out", out)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            command = shlex.split(re.search(
+                r"^\./sluice (train .*)$", result.stdout, re.M)[1])
+            advised = (out / "job.textproto").read_text()
+            self.assertNotIn("latency", advised)
+            self.assertEqual("delays" in advised, bool(own))
+            self.assertEqual("ms: 10\n" in advised, bool(own))
+            by_file = harness.tool("check", out / "job.textproto")
+            by_command = harness.tool("check", *command[1:])
+            self.assertEqual(by_file.returncode, 0, by_file.stderr)
+            self.assertEqual(by_file.stdout, by_command.stdout)
+
     def test_the_job_that_was_asked_about_is_not_replaced(self):
         job = harness.write_job(JOB)
         text = job.read_text()
