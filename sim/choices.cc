@@ -1,7 +1,7 @@
-// Two sync blocks are the same choice if their shortest forms are equal. The
-// shortest form has only the fields that change the outcome of ResolveDefaults;
-// K_SYNC with K = 8, for example, stays "policy: K_SYNC k: 8" whatever defaults
-// the job's author has spelled out.
+// Two sync blocks are the same choice if the shortest forms of what they come
+// to (SameUpdates) are equal. The shortest form has only the fields that change
+// the outcome of ResolveDefaults; K_SYNC with K = 8, for example, stays
+// "policy: K_SYNC k: 8" whatever defaults the job's author has spelled out.
 #include "sim/choices.h"
 
 #include <google/protobuf/text_format.h>
@@ -82,6 +82,43 @@ std::string NameOf(const proto::Sync& sync) {
   return absl::StrCat(policy, ", K ", sync.k());
 }
 
+// K never changes.
+bool KeepsItsK(const proto::Sync& sync) {
+  const proto::KSchedule& schedule = sync.k_schedule();
+  return !schedule.has_by_version() &&
+         (!schedule.has_adaptive() || schedule.adaptive().max_k() == sync.k());
+}
+
+// Returns the job with the policy that makes the same updates while no worker
+// is lost, if there is another one (docs/policies.md, "What is the same").
+proto::Job SameUpdates(const proto::Job& job) {
+  proto::Job same = job;
+  proto::Sync* sync = same.mutable_sync();
+  const proto::Staleness& staleness = sync->staleness();
+  if (sync->policy() == proto::K_BATCH_ASYNC &&
+      staleness.action() == proto::Staleness::CANCEL &&
+      staleness.bound() == 0) {
+    sync->set_policy(proto::K_BATCH_SYNC);
+  }
+  const proto::Policy policy = sync->policy();
+  if (!HasK(policy) || !KeepsItsK(*sync)) return same;
+  sync->clear_k_schedule();
+  const bool waits = policy == proto::K_SYNC || policy == proto::K_ASYNC;
+  // In a warm start one worker makes a whole update of SYNC, and one gradient
+  // of the others. Of STATIC data their last updates may differ.
+  if (waits && sync->k() == job.cluster().workers() &&
+      sync->warm_start_updates() == 0 &&
+      job.data().sharding() != proto::Data::STATIC) {
+    sync->set_policy(proto::SYNC);
+    sync->set_gradients_per_update(sync->k());
+  } else if (sync->k() == 1 && policy == proto::K_BATCH_SYNC) {
+    sync->set_policy(proto::K_SYNC);
+  } else if (sync->k() == 1 && policy != proto::K_SYNC) {
+    sync->set_policy(proto::ASYNC);
+  }
+  return same;
+}
+
 // Returns the job with this policy instead of its own. k = 0: adaptive K.
 proto::Job WithPolicy(const proto::Job& job, proto::Policy policy, int k) {
   proto::Job changed = job;
@@ -133,12 +170,14 @@ proto::Sync ShortestSync(const proto::Job& job) {
 std::vector<Choice> ChoicesFor(const proto::Job& job,
                                const ChoiceRange& range) {
   std::vector<Choice> choices;
+  std::vector<proto::Sync> same_as;  // What each of the choices comes to.
   const auto add = [&](const proto::Job& with) {
-    const proto::Sync sync = ShortestSync(with);
-    for (const Choice& choice : choices) {
-      if (MessageDifferencer::Equals(choice.sync, sync)) return;
+    const proto::Sync same = ShortestSync(SameUpdates(with));
+    for (const proto::Sync& other : same_as) {
+      if (MessageDifferencer::Equals(other, same)) return;
     }
-    choices.push_back({NameOf(with.sync()), sync});
+    same_as.push_back(same);
+    choices.push_back({NameOf(with.sync()), ShortestSync(with)});
   };
   if (Wanted(range, job.sync().policy())) {
     add(job);

@@ -26,9 +26,9 @@ struct ChoiceRange {
 // The choices for `job`, whose defaults are filled in: each policy of the range
 // with each K, and also with an adaptive K that starts at an eighth of the
 // workers if the range names no K. All other fields of `sync` are the job's. A
-// choice that is the same as another one (K_SYNC with K = P is SYNC) is left
-// out. The job's own choice comes first and is marked, if its policy is in the
-// range.
+// choice that makes the same updates as another one (K_SYNC with K = P is SYNC)
+// is left out. The job's own choice comes first and is marked, if its policy is
+// in the range; then it is the other one that is left out.
 std::vector<Choice> ChoicesFor(const proto::Job& job, const ChoiceRange& range);
 
 // kInvalidArgument: a K of the range is one that no policy of it is tried with;

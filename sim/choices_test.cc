@@ -55,6 +55,55 @@ TEST(ChoicesTest, WhatIsAnotherChoiceByItsNatureIsLeftOut) {
               ElementsAre("SYNC (the job's)", "ASYNC"));
 }
 
+TEST(ChoicesTest, WhatIsTheJobsOwnByAnotherNameIsLeftOut) {
+  const ChoiceRange range = {.policies = {}, .ks = {2}};
+  // K is by default the number of workers.
+  EXPECT_THAT(
+      Names("policy: K_SYNC", 4, range),
+      ElementsAre("K_SYNC, K 4 (the job's)", "K_SYNC, K 2", "K_BATCH_SYNC, K 2",
+                  "ASYNC", "K_ASYNC, K 2", "K_BATCH_ASYNC, K 2"));
+  for (const char* same :
+       {"policy: K_ASYNC k: 4",
+        "policy: K_SYNC k: 4 k_schedule { adaptive {} }",
+        "policy: K_ASYNC k: 4 staleness { bound: 1 action: DROP }"}) {
+    EXPECT_THAT(Names(same, 4, range), Not(Contains("SYNC"))) << same;
+  }
+  for (const char* same : {"policy: K_ASYNC k: 1", "policy: K_BATCH_ASYNC k: 1",
+                           "policy: K_ASYNC k: 1 warm_start_updates: 9"}) {
+    EXPECT_THAT(Names(same, 4, range), Not(Contains("ASYNC"))) << same;
+  }
+  EXPECT_THAT(
+      Names("policy: K_BATCH_SYNC k: 1", 4, {.policies = {}, .ks = {1}}),
+      Not(Contains("K_SYNC, K 1")));
+  EXPECT_THAT(Names("policy: K_ASYNC k: 2 k_schedule { adaptive { max_k: 2 } }",
+                    4, range),
+              Not(Contains("K_ASYNC, K 2")));
+  EXPECT_THAT(Names("policy: SYNC staleness { bound: 0 action: CANCEL }", 4,
+                    {.policies = {}, .ks = {2}}),
+              ElementsAre("SYNC (the job's)", "K_SYNC, K 2",
+                          "K_BATCH_SYNC, K 2", "ASYNC", "K_ASYNC, K 2"));
+}
+
+TEST(ChoicesTest, WhatDiffersInSomeUpdatesIsNotLeftOut) {
+  const ChoiceRange range = {.policies = {}, .ks = {2}};
+  for (const char* other :
+       {"policy: K_SYNC k: 3", "policy: K_BATCH_SYNC k: 4",
+        "policy: K_SYNC k: 4 gradients_per_update: 8 warm_start_updates: 9",
+        "policy: K_SYNC k: 4 k_schedule { by_version { change { "
+        "from_version: 9 k: 3 } } }"}) {
+    EXPECT_THAT(Names(other, 4, range), Contains("SYNC")) << other;
+  }
+  EXPECT_THAT(Names("policy: K_BATCH_SYNC k: 2 staleness { bound: 1 "
+                    "action: CANCEL }",
+                    4, range),
+              Contains("K_BATCH_ASYNC, K 2"));
+  for (const char* other :
+       {"policy: K_SYNC k: 1", "policy: K_BATCH_SYNC k: 1",
+        "policy: K_ASYNC k: 1 k_schedule { adaptive {} }"}) {
+    EXPECT_THAT(Names(other, 4, range), Contains("ASYNC")) << other;
+  }
+}
+
 TEST(ChoicesTest, TheJobsOwnIsAmongThemUnlessItsPolicyIsNotAskedFor) {
   EXPECT_EQ(Names("policy: K_SYNC k: 5", 16).front(),
             "K_SYNC, K 5 (the job's)");
