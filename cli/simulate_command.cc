@@ -79,6 +79,24 @@ absl::Status SimulateTraining(const ResolvedJob& job,
   return absl::OkStatus();
 }
 
+// Says which part of a run its times are those of, where they differ.
+void SayWhatIsMeasured(const proto::Sync& sync) {
+  if (sync.warm_start_updates() > 0) {
+    std::cerr << "sync.warm_start_updates: the times are those after the warm "
+                 "start\n";
+  }
+  const proto::KSchedule& schedule = sync.k_schedule();
+  if (schedule.has_by_version()) {
+    std::cerr << "sync.k_schedule.by_version: the times are those of the last "
+                 "K, "
+              << schedule.by_version().change().rbegin()->k() << "\n";
+  } else if (schedule.has_adaptive()) {
+    std::cerr << "sync.k_schedule.adaptive: the times are those of the first "
+                 "K, "
+              << sync.k() << ", as there are no losses for it to follow\n";
+  }
+}
+
 // Draws the run as `sluice plot` does; returns the exit status.
 int Draw(const ResolvedJob& job, const SimulateFlags& flags,
          SimulationReport* report) {
@@ -95,10 +113,14 @@ int Draw(const ResolvedJob& job, const SimulateFlags& flags,
 }
 
 int Simulate(const SimulateFlags& flags) {
-  const absl::StatusOr<ResolvedJob> job = flags.job.Load();
+  absl::StatusOr<ResolvedJob> job = flags.job.Load();
   if (!job.ok()) {
     std::cerr << job.status().message() << "\n";
     return 2;
+  }
+  if (flags.timing_only) {
+    SayWhatIsMeasured(job->job.sync());
+    job->job = InTheLongRun(job->job);
   }
   const absl::Time began = Clock::Real()->Now();
   SimulationReport report;

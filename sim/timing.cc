@@ -89,13 +89,25 @@ Timing TimingOf(const SimulationWindow& window, int workers,
   return timing;
 }
 
+proto::Job InTheLongRun(const proto::Job& job) {
+  proto::Job endless = job;
+  endless.mutable_evaluation()->set_enabled(false);
+  endless.clear_stop();
+  proto::Sync* sync = endless.mutable_sync();
+  sync->set_warm_start_updates(0);
+  if (const auto& changes = job.sync().k_schedule().by_version().change();
+      !changes.empty()) {
+    sync->set_k(changes.rbegin()->k());
+  }
+  if (sync->has_k_schedule()) sync->mutable_k_schedule()->mutable_fixed();
+  return endless;
+}
+
 absl::StatusOr<Timing> MeasureTiming(const ResolvedJob& job,
                                      const TimingOptions& options) {
   SLUICE_ASSIGN_OR_RETURN(ClusterSimulation::Options made,
                           SimulationOptionsFromJob(job));
-  // An endless run without evaluations.
-  made.coordinator.job.mutable_evaluation()->set_enabled(false);
-  made.coordinator.job.clear_stop();
+  made.coordinator.job = InTheLongRun(made.coordinator.job);
   const int workers = job.job.cluster().workers();
   const TaskUse task = MeanTask(made);
   ClusterSimulation simulation(std::move(made));

@@ -58,10 +58,16 @@ struct TimingOptions {
 Timing TimingOf(const SimulationWindow& window, int workers,
                 const TaskUse& task);
 
-// Simulates the timing of `job`'s cluster without computing gradients and
-// without the job's stop conditions. The first ten tasks of each worker are
-// left out, as warm-up. Errors are those of SimulationOptionsFromJob and
-// ClusterSimulation::Run's.
+// The job as its cluster runs in the long run: without an end and evaluations,
+// with the warm start behind it, and with the K that stays, which is the last
+// of sync.k_schedule.by_version. With `adaptive` it is the first K, since there
+// are no losses that K could follow.
+proto::Job InTheLongRun(const proto::Job& job);
+
+// Simulates the timing of `job`'s cluster in the long run (InTheLongRun)
+// without computing gradients. The first ten tasks of each worker are left out,
+// while the workers get out of step. Errors are those of
+// SimulationOptionsFromJob and ClusterSimulation::Run's.
 absl::StatusOr<Timing> MeasureTiming(const ResolvedJob& job,
                                      const TimingOptions& options);
 

@@ -322,6 +322,24 @@ TEST(TimingTest, AGradientWhoseTurnIsToComeWaitsForThoseBeforeIt) {
   EXPECT_NEAR(measured("staged_gradients: 3").mean_update_time, 0.030, 1e-6);
 }
 
+TEST(TimingTest, AWarmStartIsLeftOut) {
+  const Timing timing =
+      Measured({"ASYNC warm_start_updates: 100000", proto::ASYNC, 0}, 8,
+               "constant { ms: 80 }");
+  EXPECT_NEAR(timing.mean_update_time, 0.010, 1e-6);
+  // Less than the eight tasks under way at the end, of 3,200.
+  EXPECT_NEAR(timing.idle, 0, 8.0 / 3200);
+}
+
+TEST(TimingTest, OfAScheduleByVersionTheLastKIsMeasured) {
+  const Timing timing = Measured(
+      {"K_SYNC k_schedule { by_version { change { from_version: 5 k: 3 } "
+       "change { from_version: 1000000 k: 4 } } }",
+       proto::K_SYNC, 1},
+      4, "constant { ms: 30 }");
+  EXPECT_EQ(timing.wasted, 0);  // With K = 1, three of four tasks.
+}
+
 TEST(TimingTest, OneSeedGivesOneRun) {
   const Choice choice = {"K_BATCH_ASYNC", proto::K_BATCH_ASYNC, 3};
   const std::string delay = "log_normal { median_ms: 10 sigma: 1 }";

@@ -137,6 +137,28 @@ class SimulateTest(unittest.TestCase):
         self.assertEqual(result.returncode, 1, result.stderr)
         self.assertIn("File too large", result.stderr)
 
+    def test_times_alone_say_of_which_part_of_the_run_they_are(self):
+        job = harness.write_job(harness.LINEAR_JOB)
+        for sync, k, said in (
+                ("policy: K_SYNC k: 1", 1, ""),
+                ("policy: K_SYNC k: 1 k_schedule { adaptive { max_k: 2 } }", 1,
+                 "sync.k_schedule.adaptive: the times are those of the first "
+                 "K, 1, as there are no losses for it to follow\n"),
+                ("policy: K_SYNC k: 1 k_schedule { by_version { change { "
+                 "from_version: 1000000 k: 2 } } } warm_start_updates: 5000", 2,
+                 "sync.warm_start_updates: the times are those after the warm "
+                 "start\nsync.k_schedule.by_version: the times are those of the "
+                 "last K, 2\n")):
+            result = harness.tool(
+                "simulate", job, "--timing-only", "--json", "--updates=100",
+                *harness.sets([f"sync={{{sync}}}",
+                               "delays.compute.constant.ms=50"]))
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertEqual(result.stderr, said)
+            times = json.loads(result.stdout)
+            self.assertEqual(times["k"], k)
+            self.assertAlmostEqual(times["mean_update_time"], 0.05)
+
     def test_what_cannot_be_simulated_is_refused(self):
         job = harness.write_job(harness.LINEAR_JOB)
         for args, said in ((("--target-accuracy", "0.5", *harness.sets(DELAYS)),
