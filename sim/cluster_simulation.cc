@@ -165,6 +165,7 @@ absl::Status ClusterSimulation::Run(const std::function<bool()>& enough) {
     while (EvaluationDue()) SLUICE_RETURN_IF_ERROR(Evaluate());
     if (std::exchange(updated_, false) && enough()) break;
   }
+  if (finished_) EndComputing();
   window_.end = queue_.now();
   if (!failure_.empty()) return absl::InternalError(failure_);
   return absl::OkStatus();
@@ -255,14 +256,25 @@ void ClusterSimulation::BeginTask(Worker& worker) {
 void ClusterSimulation::Cancel(Worker& worker, int64_t sequence) {
   if (worker.live != sequence) return;
   if (worker.computing) {
-    const double spent = Seconds(queue_.now() - worker.began);
-    window_.Spent(worker.task.key.worker, spent);
-    window_.wasted_seconds += spent;
+    WasteComputing(worker);
     const WorkerId id = worker.task.key.worker;
     ScheduleOf(id).Cancel(SlotOf(options_.job, id), Seconds(queue_.now()));
   }
-  worker.computing = false;
   EndTask(worker);
+}
+
+void ClusterSimulation::WasteComputing(Worker& worker) {
+  const double spent = Seconds(queue_.now() - worker.began);
+  window_.Spent(worker.task.key.worker, spent);
+  window_.wasted_seconds += spent;
+  worker.computing = false;
+}
+
+// Every task has ended, and no Cancel arrives any more.
+void ClusterSimulation::EndComputing() {
+  for (Worker& worker : workers_) {
+    if (worker.computing) WasteComputing(worker);
+  }
 }
 
 void ClusterSimulation::EndTask(Worker& worker) {

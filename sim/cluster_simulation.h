@@ -155,6 +155,10 @@ class ClusterSimulation {
   absl::Status Handle(const Event& event);
   void BeginTask(Worker& worker);
   void Cancel(Worker& worker, int64_t sequence);
+  // Counts what the worker has computed of a task that is not to be applied.
+  void WasteComputing(Worker& worker);
+  // The run is over: counts what workers have computed until now.
+  void EndComputing();
   void Pull(const Event& event);
   void Compute(const Event& event);
   void Push(const Event& event);

@@ -226,6 +226,24 @@ TEST(SimulatedRunTest, StopSecondsEndARunThatWaitsForItsTasks) {
   EXPECT_EQ(run.state.message, "3s are over");
 }
 
+TEST(SimulatedRunTest, TasksThatTheEndCancelsHaveComputedUntilThen) {
+  // Worker w takes 1 + w seconds. The first gradient ends the run.
+  const std::vector<std::string> first = {
+      "sync={ policy: K_SYNC k: 1 }", "cluster.shards=1",
+      "delays={ compute { constant { ms: 1000 } } worker_factor: 1 "
+      "worker_factor: 2 worker_factor: 3 worker_factor: 4 }",
+      "stop={ updates: 1 }"};
+  const SimulatedRun run = Simulate(Job(first));
+  EXPECT_NEAR(run.timing.wasted_time, 0.75, 1e-9);
+  EXPECT_NEAR(run.timing.idle, 0, 1e-9);
+  std::vector<std::string> late = first;
+  late.push_back("delays.latency.constant.ms=50");
+  // Of 1.2 s all computed from 0.15 s on, the first until 1.15 s.
+  const Timing timing = Simulate(Job(late)).timing;
+  EXPECT_NEAR(timing.wasted_time, 3.15 / 4.15, 1e-9);
+  EXPECT_NEAR(timing.idle, 1 - 4.15 / 4.8, 1e-9);
+}
+
 TEST(SimulatedRunTest, ATaskThatIsOverdueIsGivenOutAgain) {
   const std::vector<std::string> late = {"delays.compute.constant.ms=170",
                                          "limits.task_deadline_s=0.1",
