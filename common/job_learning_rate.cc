@@ -3,23 +3,18 @@
 #include <cmath>
 
 namespace sluice {
-namespace {
 
-// Of so many epochs. Whole where rounding alone keeps it from that: 1.1 epochs
-// of 50,000 samples are 55,000.
-double Samples(double epochs, int64_t train_samples) {
+double SamplesOfEpochs(double epochs, int64_t train_samples) {
   const double samples = epochs * static_cast<double>(train_samples);
   const double whole = std::round(samples);
   return std::abs(samples - whole) <= 1e-9 * samples ? whole : samples;
 }
 
-}  // namespace
-
 LearningRateOptions JobLearningRate(const proto::Job& job,
                                     int64_t train_samples) {
   const proto::Schedule& schedule = job.schedule();
   const auto samples = [train_samples](double epochs) {
-    return Samples(epochs, train_samples);
+    return SamplesOfEpochs(epochs, train_samples);
   };
   LearningRateOptions options;
   options.base = job.optimizer().learning_rate();

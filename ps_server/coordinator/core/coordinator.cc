@@ -66,7 +66,7 @@ std::set<std::string> InputsThatMayDiffer(proto::Policy policy) {
 double EvaluateEverySamples(const CoordinatorOptions& options) {
   const proto::Evaluation& evaluation = options.job.evaluation();
   if (!evaluation.enabled()) return 0;
-  return evaluation.every_epochs() * static_cast<double>(options.train_samples);
+  return SamplesOfEpochs(evaluation.every_epochs(), options.train_samples);
 }
 
 }  // namespace

@@ -45,6 +45,21 @@ TEST(EvaluationTest, TheCommitThatCrossesTheIntervalIsPinnedAndEvaluated) {
   EXPECT_EQ(run.All<RecordEvaluation>().size(), 1);
 }
 
+TEST(EvaluationTest, IsNotLateByTheRoundingOfItsEpochs) {
+  CoordinatorOptions job = Evaluated(8);
+  job.train_samples = 10000;
+  job.job.mutable_data()->set_batch_size(100);
+  // Times 10,000 that is a little more than 700 in double.
+  job.job.mutable_evaluation()->set_every_epochs(0.07);
+  Driver run(job);
+  run.Start();
+  for (int i = 0; i < 6; ++i) EXPECT_TRUE(run.Deliver(0).ok());
+  EXPECT_TRUE(run.All<SendEvaluate>().empty());
+  EXPECT_TRUE(run.Deliver(0).ok());
+  ASSERT_EQ(run.All<SendEvaluate>().size(), 1);
+  EXPECT_EQ(run.All<SendEvaluate>()[0].version, Version(7));
+}
+
 TEST(EvaluationTest, ABusyEvaluatorTakesALaterVersionNext) {
   Driver run(Evaluated(8));
   run.Start();
