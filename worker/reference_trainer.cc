@@ -49,8 +49,8 @@ int64_t TotalBatches(const ResolvedJob& job) {
   const double batches =
       job.job.stop().epochs() * static_cast<double>(job.data.BatchesPerEpoch(
                                     job.job.data().batch_size()));
-  // The margin keeps 0.1 epochs of 10 mini-batches at 1, not 2.
-  return static_cast<int64_t>(std::ceil(batches - 1e-9 * batches));
+  // The margin keeps 0.07 epochs of 100 mini-batches at 7, not 8.
+  return static_cast<int64_t>(std::ceil(batches - 1e-12 * batches));
 }
 
 int64_t TotalUpdates(const proto::Stop& stop) {

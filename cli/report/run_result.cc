@@ -231,6 +231,12 @@ void PutCheckpoints(const json& summary, proto::JobStatus* status) {
               status->mutable_counters());
 }
 
+// 0 if there is none.
+double NumberOr0(const json& from, const char* name) {
+  const double value = Number(from, name);
+  return std::isnan(value) ? 0 : value;
+}
+
 // From where the last generation went on, and why, is in its log alone.
 void PutRecovery(const std::string& run_dir, const json& summary,
                  proto::JobStatus* status) {
@@ -244,13 +250,7 @@ void PutRecovery(const std::string& run_dir, const json& summary,
   recovery->set_restored_version(header.restored_version());
   recovery->set_reason(header.reason());
   recovery->set_updates_lost(
-      static_cast<int64_t>(Number(summary, "updates_lost")));
-}
-
-// 0 if there is none.
-double NumberOr0(const json& from, const char* name) {
-  const double value = Number(from, name);
-  return std::isnan(value) ? 0 : value;
+      static_cast<int64_t>(NumberOr0(summary, "updates_lost")));
 }
 
 proto::JobStatus StatusOf(const std::string& run_dir, const json& summary) {

@@ -1,5 +1,6 @@
 #include "cli/report/run_result.h"
 
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <utility>
@@ -8,6 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "ps_server/coordinator/log/commit_log_file.h"
+#include "ps_server/coordinator/log/generations.h"
 
 namespace sluice {
 namespace {
@@ -47,6 +50,24 @@ TEST(RunResultTest, ARunThatWasNotEvaluatedSaysNothingOfTests) {
 TEST(RunResultTest, WhyARunFailedComesFirst) {
   EXPECT_THAT(Described(R"("failure": "evaluator: it left")"),
               StartsWith("the run failed: evaluator: it left\n12 updates"));
+}
+
+TEST(RunResultTest, ASummaryThatDoesNotSayWhatARecoveryLostMeansNothing) {
+  const std::string folder = absl::StrCat(testing::TempDir(), "/recovered");
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directory(folder);
+  proto::LogHeader header;
+  header.set_generation(2);
+  header.set_parent_generation(1);
+  ASSERT_TRUE(
+      CommitLogWriter::Create(CommitLogPath(folder, Generation(2)), header)
+          .ok());
+  std::ofstream(absl::StrCat(folder, "/summary.json"))
+      << R"({"version": 1, "seconds": 1, "generation": 2})";
+  const auto status = ReadFinishedStatus(folder);
+  ASSERT_TRUE(status.ok()) << status.status();
+  ASSERT_TRUE(status->has_recovery());
+  EXPECT_EQ(status->recovery().updates_lost(), 0);
 }
 
 TEST(RunResultTest, OnlyARunThatEndedWellIsDone) {

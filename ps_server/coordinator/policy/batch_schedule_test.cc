@@ -113,6 +113,8 @@ TEST(BatchScheduleTest, APartOfAnEpochIsRoundedUpToMiniBatches) {
   EXPECT_EQ(BatchSchedule(SmallGrid(), 1, 0.5).total(), 2);
   EXPECT_EQ(BatchSchedule(SmallGrid(), 1, 1.0).total(), 3);
   EXPECT_EQ(BatchSchedule(BatchGrid(10, 1, 1), 1, 0.1).total(), 1);
+  EXPECT_EQ(BatchSchedule(BatchGrid(100, 1, 1), 1, 0.07).total(), 7);
+  EXPECT_EQ(BatchSchedule(BatchGrid(3, 1, 1), 1, 1e9).total(), 3000000000);
   EXPECT_EQ(BatchSchedule(BatchGrid(10, 1, 1), 1, 0.3).total(), 3);
 }
 
