@@ -46,8 +46,8 @@ struct JobFlags {
   // Errors as LoadJob's and InitialWeights::Open's.
   absl::StatusOr<ResolvedJob> Load() const;
   // The same for a job that resumes the run in `run_dir`. Defaults that follow
-  // from the number of workers stay as they were in that run. Errors also as
-  // LoadJob's of the run's job.textproto.
+  // from the number of workers stay as they were in that run, as far as that
+  // number allows. Errors also as LoadJob's of the run's job.textproto.
   absl::StatusOr<ResolvedJob> LoadToResume(const std::string& run_dir) const;
 };
 

@@ -16,7 +16,8 @@ proto::Job DecisiveJob(const proto::Job& job);
 // the next, whose job is `other`, because they change no bit of the updates
 // that both make: those that DecisiveJob leaves out, and name, stop, limits,
 // the number of shards and, unless the data of both is STATIC, the number of
-// workers. REQUIRES: defaults are filled in.
+// workers; with it, under K_SYNC and K_ASYNC, a K and an adaptive max_k that
+// are this number in both. REQUIRES: defaults are filled in.
 proto::Job LastingJob(const proto::Job& job, const proto::Job& other);
 
 }  // namespace sluice

@@ -164,23 +164,53 @@ absl::Status Invalid(const std::vector<std::string>& violations) {
   return absl::InvalidArgumentError(absl::StrJoin(violations, "\n"));
 }
 
-// Overrides that keep the values of `run` for fields that `job` (a file without
-// defaults) derives from cluster.workers.
+// K counts workers, and so is at most their number.
+bool KCountsWorkers(const proto::Sync& sync) {
+  return sync.policy() == proto::K_SYNC || sync.policy() == proto::K_ASYNC;
+}
+
+// Overrides that keep the values of `run` for fields that `job` (without
+// defaults) derives from cluster.workers. Where these are too few for a K that
+// counts them, it is their number.
 std::vector<std::string> KeptFrom(const proto::Sync& run,
-                                  const proto::Sync& job) {
+                                  const proto::Job& job) {
+  proto::Job whole = job;
+  ResolveDefaults(&whole);
+  const auto within = [&whole](int k) {
+    return KCountsWorkers(whole.sync()) ? std::min(k, whole.cluster().workers())
+                                        : k;
+  };
   std::vector<std::string> kept;
-  if (!job.has_k()) kept.push_back(absl::StrCat("sync.k=", run.k()));
-  if (!job.has_gradients_per_update()) {
+  if (!job.sync().has_k()) {
+    kept.push_back(absl::StrCat("sync.k=", within(run.k())));
+  }
+  if (!job.sync().has_gradients_per_update()) {
     kept.push_back(
         absl::StrCat("sync.gradients_per_update=", run.gradients_per_update()));
   }
-  const proto::KSchedule& schedule = job.k_schedule();
+  const proto::KSchedule& schedule = job.sync().k_schedule();
   if (schedule.has_adaptive() && !schedule.adaptive().has_max_k() &&
       run.k_schedule().has_adaptive()) {
     kept.push_back(absl::StrCat("sync.k_schedule.adaptive.max_k=",
-                                run.k_schedule().adaptive().max_k()));
+                                within(run.k_schedule().adaptive().max_k())));
   }
   return kept;
+}
+
+// Leaves out what is the number of workers in both jobs, of K and its bound.
+void ClearKOfAllWorkers(const proto::Job& job, const proto::Job& other,
+                        proto::Sync* sync) {
+  if (!KCountsWorkers(job.sync()) || !KCountsWorkers(other.sync())) return;
+  const auto in_both = [&](auto k_of) {
+    return k_of(job.sync()) == job.cluster().workers() &&
+           k_of(other.sync()) == other.cluster().workers();
+  };
+  if (in_both([](const proto::Sync& of) { return of.k(); })) sync->clear_k();
+  if (sync->k_schedule().has_adaptive() && in_both([](const proto::Sync& of) {
+        return of.k_schedule().adaptive().max_k();
+      })) {
+    sync->mutable_k_schedule()->mutable_adaptive()->clear_max_k();
+  }
 }
 
 }  // namespace
@@ -234,6 +264,7 @@ proto::Job LastingJob(const proto::Job& job, const proto::Job& other) {
     sync->clear_k();
   }
   if (sync->policy() != proto::SYNC) sync->clear_gradients_per_update();
+  ClearKOfAllWorkers(job, other, sync);
   return lasting;
 }
 
@@ -277,9 +308,14 @@ absl::StatusOr<ResolvedJob> LoadJobToResume(
     const std::string& path, const proto::Job& run,
     const std::vector<std::string>& overrides) {
   SLUICE_ASSIGN_OR_RETURN(const std::string text, ReadText(path));
-  SLUICE_ASSIGN_OR_RETURN(const proto::Job job, ParseJobText(text, path));
-  std::vector<std::string> all = KeptFrom(run.sync(), job.sync());
-  all.insert(all.end(), overrides.begin(), overrides.end());
+  SLUICE_ASSIGN_OR_RETURN(proto::Job job, ParseJobText(text, path));
+  for (const std::string& set : overrides) {
+    SLUICE_RETURN_IF_ERROR(ApplyOverride(set, &job));
+  }
+  std::vector<std::string> all = overrides;
+  for (std::string& kept : KeptFrom(run.sync(), job)) {
+    all.push_back(std::move(kept));
+  }
   return ParseJob(text, path, all);
 }
 

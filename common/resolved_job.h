@@ -36,8 +36,9 @@ absl::StatusOr<ResolvedJob> LoadJob(const std::string& path,
                                     const std::vector<std::string>& overrides);
 
 // The same for resuming a run whose resolved job was `run`. Fields that the
-// file leaves out and that would follow from the number of workers keep their
-// value of `run`.
+// file and the overrides leave out and that would follow from the number of
+// workers keep their value of `run`; a K that may not be above this number is
+// at most it.
 absl::StatusOr<ResolvedJob> LoadJobToResume(
     const std::string& path, const proto::Job& run,
     const std::vector<std::string>& overrides);
@@ -66,7 +67,8 @@ std::string DescribeDifference(const std::string& here,
 
 // The same for resuming: `here` is the job to go on with, `there` the job that
 // made the checkpoint. Name, stop, limits, the number of shards and, unless
-// data is STATIC, the number of workers may differ too.
+// data is STATIC, the number of workers, with a K that is this number, may
+// differ too.
 std::string DescribeDifferenceToResume(const std::string& here,
                                        const std::string& there);
 

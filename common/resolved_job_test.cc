@@ -277,6 +277,55 @@ TEST(ResolvedJobTest, ARunThatGoesOnKeepsWhatWouldFollowFromItsWorkers) {
   EXPECT_EQ(gradients({"cluster.workers=2"}), 5);
 }
 
+// Of four workers, without K in the file: K of the run, and its bound.
+TEST(ResolvedJobTest, AKOfAllWorkersFollowsThemWhereTheyBecomeFewer) {
+  const std::string path = testing::TempDir() + "/resumed_k.textproto";
+  const auto resumed = [&](const std::string& sync,
+                           const std::vector<std::string>& overrides) {
+    const std::string text =
+        absl::StrReplaceAll(kJob, {{"policy: K_SYNC k: 3", sync}});
+    std::ofstream(path) << text;
+    const auto run = ParseJob(text, "run", {});
+    EXPECT_TRUE(run.ok()) << run.status();
+    const auto job = LoadJobToResume(path, run->job, overrides);
+    EXPECT_TRUE(job.ok()) << job.status();
+    if (!job.ok()) return std::string();
+    EXPECT_EQ(
+        DescribeDifferenceToResume(FormatJob(job->job), FormatJob(run->job)),
+        "");
+    const proto::Sync& of = job->job.sync();
+    return absl::StrCat(of.k(), " ", of.k_schedule().adaptive().max_k());
+  };
+  const std::string fewer = "cluster.workers=2", more = "cluster.workers=6";
+  const std::string adaptive =
+      "policy: K_ASYNC k: 1 k_schedule { adaptive {} }";
+  EXPECT_EQ(resumed("policy: K_SYNC", {fewer}), "2 0");
+  EXPECT_EQ(resumed("policy: K_SYNC", {more}), "4 0");
+  EXPECT_EQ(resumed("policy: K_SYNC", {more, "sync.k=6"}), "6 0");
+  EXPECT_EQ(resumed(adaptive, {fewer}), "1 2");
+  EXPECT_EQ(resumed(adaptive, {more}), "1 4");
+  EXPECT_EQ(resumed(absl::StrReplaceAll(adaptive, {{"{}", "{ max_k: 4 }"}}),
+                    {fewer, "sync.k_schedule.adaptive.max_k=2"}),
+            "1 2");
+  // In --set as in the file.
+  EXPECT_EQ(
+      resumed(adaptive,
+              {more, "sync={policy: K_ASYNC k: 1 k_schedule { adaptive {} }}"}),
+      "1 4");
+  // Where K counts gradients it stays.
+  EXPECT_EQ(resumed("policy: K_BATCH_SYNC", {fewer}), "4 0");
+}
+
+TEST(ResolvedJobTest, AKBelowTheWorkersIsTheJobs) {
+  const auto difference = [](const std::vector<std::string>& here) {
+    return DescribeDifferenceToResume(FormatJob(Resolve(here).job),
+                                      FormatJob(Resolve().job));
+  };
+  EXPECT_EQ(difference({"cluster.workers=2", "sync.k=2"}),
+            "sync.k: 2 here, 3 there");
+  EXPECT_EQ(difference({"cluster.workers=3"}), "");
+}
+
 TEST(ResolvedJobTest, OverridesApplyInOrderAndBeforeDefaults) {
   EXPECT_EQ(Resolve({"sync.k=1", "sync.k=2"}).job.sync().k(), 2);
   const ResolvedJob job = Resolve({"cluster.workers=7", "sync={}"});

@@ -187,14 +187,20 @@ class ResumeTest(unittest.TestCase):
 
     def test_the_other_policies_take_each_mini_batch_once(self):
         job = harness.write_job(harness.LINEAR_JOB)
-        for policy in ("{ policy: K_SYNC k: 2 }",
-                       "{ policy: K_BATCH_ASYNC k_schedule { adaptive { "
-                       "max_k: 4 smoothing_updates: 5 } } }"):
+        # Without k or max_k these follow from the number of workers.
+        for policy, workers in (
+                ("{ policy: K_SYNC k: 2 }", 4),
+                ("{ policy: K_BATCH_ASYNC k_schedule { adaptive { "
+                 "max_k: 4 smoothing_updates: 5 } } }", 4),
+                ("{ policy: K_SYNC }", 2),
+                ("{ policy: K_ASYNC k_schedule { adaptive { "
+                 "smoothing_updates: 5 } } }", 2)):
             sets = harness.sets([
                 f"sync={policy}", "optimizer.learning_rate=0.005",
                 "stop.epochs=20", "checkpoint.every_updates=10"])
             folder = self.killed(job, *sets, "--workers=3")
-            summary, _ = self.goes_on(job, folder, *sets, "--workers=4")
+            summary, _ = self.goes_on(job, folder, *sets,
+                                      f"--workers={workers}")
             self.assertEqual(summary["samples"], 20 * 1280)
             self.assertEqual(summary["gradients"]["applied"], 20 * 40)
             self.balanced(folder, summary)
