@@ -8,26 +8,24 @@ _COPTS = [
     "-Werror",
 ]
 
-# What only tests use includes what tests include, so that is parsed in advance.
-_TEST_HEADERS = ["-include", "bazel/test_headers.h"]
-_UNOPTIMISED_TEST_HEADERS = ["-include", "bazel/unoptimised_test_headers.h"]
+def _begin_with(headers):
+    return ["-include", "bazel/%s.h" % headers]
 
 def sluice_cc_library(name, copts = [], deps = [], testonly = False, **kwargs):
-    if testonly:
-        copts = copts + _TEST_HEADERS
-        deps = deps + ["//bazel:test_headers"]
+    headers = "test_headers" if testonly else "headers"
     native.cc_library(
         name = name,
-        copts = _COPTS + copts,
+        copts = _COPTS + copts + _begin_with(headers),
         testonly = testonly,
-        deps = deps,
+        deps = deps + ["//bazel:" + headers],
         **kwargs
     )
 
-def sluice_cc_binary(name, copts = [], **kwargs):
+def sluice_cc_binary(name, copts = [], deps = [], **kwargs):
     native.cc_binary(
         name = name,
-        copts = _COPTS + copts,
+        copts = _COPTS + copts + _begin_with("headers"),
+        deps = deps + ["//bazel:headers"],
         **kwargs
     )
 
@@ -42,17 +40,15 @@ def _computes(name):
             package == "worker/model" or name.endswith("_exploration_test"))
 
 def sluice_cc_test(name, deps = [], copts = [], size = "small", **kwargs):
-    if _computes(name):
-        copts = copts + _TEST_HEADERS
-        deps = deps + ["//bazel:test_headers"]
-    else:
-        copts = copts + UNOPTIMISED + _UNOPTIMISED_TEST_HEADERS
-        deps = deps + ["//bazel:unoptimised_test_headers"]
+    headers = "test_headers"
+    if not _computes(name):
+        headers = "unoptimised_test_headers"
+        copts = copts + UNOPTIMISED
     native.cc_test(
         name = name,
         size = size,
-        copts = _COPTS + copts,
-        deps = deps + ["//third_party:gtest_main"] + select({
+        copts = _COPTS + copts + _begin_with(headers),
+        deps = deps + ["//bazel:" + headers, "//third_party:gtest_main"] + select({
             "//third_party:tsan": ["//third_party:tsan_libraries"],
             "//conditions:default": [],
         }),

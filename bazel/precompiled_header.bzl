@@ -1,12 +1,11 @@
-"""A header that is parsed once for all that include it first."""
+"""A header that is parsed once for all sources that begin with it."""
 
 load("@bazel_tools//tools/cpp:toolchain_utils.bzl", "find_cpp_toolchain")
 
 def _precompiled_header_impl(ctx):
-    # The compiler takes NAME.h.gch where it finds NAME.h, so both are outputs:
-    # the tree's own folder comes first in its search and holds neither.
+    # The compiler takes NAME.h.gch where it would read NAME.h, which is empty.
     header = ctx.actions.declare_file(ctx.attr.name + ".h")
-    ctx.actions.symlink(output = header, target_file = ctx.file.src)
+    ctx.actions.write(header, "")
     made = [header]
     toolchain = find_cpp_toolchain(ctx)
     features = cc_common.configure_features(
@@ -26,6 +25,7 @@ def _precompiled_header_impl(ctx):
             cc_toolchain = toolchain,
             source_file = ctx.file.src.path,
             output_file = parsed.path,
+            quote_include_directories = depset(["."]),
             use_pic = True,
             user_compile_flags = ctx.fragments.cpp.copts +
                                  ctx.fragments.cpp.cxxopts +
@@ -38,7 +38,7 @@ def _precompiled_header_impl(ctx):
                 action_name = "c++-compile",
                 variables = variables,
             ),
-            inputs = depset([ctx.file.src], transitive = [toolchain.all_files]),
+            inputs = depset([ctx.file.src] + ctx.files.hdrs, transitive = [toolchain.all_files]),
             outputs = [parsed],
             env = cc_common.get_environment_variables(
                 feature_configuration = features,
@@ -55,14 +55,15 @@ def _precompiled_header_impl(ctx):
     )
     return [CcInfo(compilation_context = context)]
 
-# A library whose only content is the header `src`, parsed in advance by gcc
-# with the build's flags and `copts`. What depends on it compiles with
-# `-include PACKAGE/NAME.h` and the same flags; with others, and under other
-# compilers, the header is read as any other.
+# A library whose only content is the header `src`, of headers of the system and
+# of `hdrs`, parsed in advance by gcc with the build's flags and `copts`. What depends on it
+# compiles with `-include PACKAGE/NAME.h` and the same flags. With others, and
+# under other compilers, it begins with nothing.
 precompiled_header = rule(
     implementation = _precompiled_header_impl,
     attrs = {
         "src": attr.label(allow_single_file = True, mandatory = True),
+        "hdrs": attr.label_list(allow_files = True),
         "copts": attr.string_list(),
         "_cc_toolchain": attr.label(
             default = "@bazel_tools//tools/cpp:current_cc_toolchain",

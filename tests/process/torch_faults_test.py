@@ -112,13 +112,12 @@ class TorchFaultsTest(unittest.TestCase):
                 (("model = small()\n", "model = small().to(torch.cfloat)\n"),
                  "0.weight is torch.complex64 on cpu, expected one of ")]:
             with self.subTest(said=said):
-                run = harness.Run(
-                    self.job, "--workers=1", *harness.sets(
-                        ["stop={seconds: 5}",
-                         # Where one is being started anew at the run's end.
-                         "limits.model_process_end_s=1"]),
-                    *small_torch.command(small_torch.changed(replaced)))
-                self.assertIn(said, (run.dir / "worker-0.log").read_text())
+                with self.start("--workers=1",
+                                program=small_torch.changed(replaced)) as run:
+                    log = run.dir / "worker-0.log"
+                    harness.wait_until(
+                        lambda: log.exists() and said in log.read_text(),
+                        said, run.process)
 
     def test_other_frozen_parameters_are_refused(self):
         began = time.monotonic()

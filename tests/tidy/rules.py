@@ -141,7 +141,7 @@ def guard(path, lines):
         yield 1, f"the guard is not {expected}"
 
 
-_LOGGING = re.compile(r'#include "spdlog/')
+_LOGGING = re.compile(r'#include "(spdlog|third_party/spdlog)')
 _PURE = re.compile(r"kernels/|sim/|worker/(model|data)/|ps_server/decisions/|"
                    r"ps_server/coordinator/(core|policy)/")
 _SHELL = re.compile(r'#include (<thread>|<mutex>|"absl/synchronization/|'

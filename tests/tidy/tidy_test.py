@@ -131,6 +131,7 @@ class A {
     def test_a_log_or_a_lock_in_the_pure_core_is_noticed(self):
         for path, include in [
                 ("kernels/cpu/a.cc", '"spdlog/spdlog.h"'),
+                ("sim/a.cc", '"third_party/spdlog.h"'),
                 ("ps_server/coordinator/policy/sync_policy.cc", "<mutex>"),
                 ("ps_server/coordinator/core/coordinator_tasks.cc",
                  '"absl/synchronization/mutex.h"')]:

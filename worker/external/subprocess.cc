@@ -102,7 +102,7 @@ int ReadReport(int pipe) {
 std::string NameOf(pid_t pid, const std::vector<std::string>& command) {
   constexpr size_t kLongest = 200;  // Of a line that a person reads.
   std::string words = absl::StrJoin(command, " ");
-  if (words.size() > kLongest) words = words.substr(0, kLongest) + "...";
+  if (words.size() > kLongest) words.replace(kLongest, words.npos, "...");
   return absl::StrCat("(pid ", pid, ", ", words, ")");
 }
 
