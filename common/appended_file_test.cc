@@ -40,8 +40,8 @@ TEST(AppendedFileTest, AfterAnErrorNoPartOfItIsThere) {
   const absl::Status shorter = file->Append("2222222222\n");
   const absl::Status longer = file->Append(std::string(100000, '3') + "\n");
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
-  EXPECT_EQ(shorter.message(), path + ": cannot be written");
-  EXPECT_EQ(longer.message(), path + ": cannot be written");
+  EXPECT_EQ(shorter.message(), path + ": cannot be written: File too large");
+  EXPECT_EQ(longer.message(), path + ": cannot be written: File too large");
   EXPECT_TRUE(file->Append("four\n").ok());
   EXPECT_EQ(TextOf(path), "one\nfour\n");
 }

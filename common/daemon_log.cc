@@ -21,6 +21,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_format.h"
 #include "common/ignored_signal.h"
+#include "common/log_value.h"
 #include "common/named_thread.h"
 #include "common/status_macros.h"
 #include "spdlog/pattern_formatter.h"
@@ -60,8 +61,8 @@ bool SendOutputTo(const std::string& file) {
   const int error = errno;
   if (opened >= 0) close(opened);
   if (!sent) {
-    spdlog::error("event=log_not_opened file=\"{}\" error=\"{}\"", file,
-                  strerror(error));
+    spdlog::error("event=log_not_opened file={} error={}", LogValue(file),
+                  LogValue(strerror(error)));
   }
   return sent;
 }
@@ -119,7 +120,7 @@ void DaemonLog::ReopenOnSignal() {
     SLUICE_CHECK(sigwait(&signals, &number) == 0);
     if (ended_) return;
     if (SendOutputTo(file_)) {
-      spdlog::info("event=log_reopened file=\"{}\"", file_);
+      spdlog::info("event=log_reopened file={}", LogValue(file_));
     }
   }
 }

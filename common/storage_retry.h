@@ -6,6 +6,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "common/clock.h"
@@ -51,8 +52,16 @@ using PauseForStorage =
 // `status` of the last attempt, extended by how long attempts were made.
 absl::Status StorageGivenUp(const absl::Status& status, absl::Duration timeout);
 
-// Calls `read` (which returns an absl::StatusOr) until the result is not
-// kUnavailable, and returns the last result.
+inline const absl::Status& StatusOf(const absl::Status& status) {
+  return status;
+}
+template <typename T>
+const absl::Status& StatusOf(const absl::StatusOr<T>& result) {
+  return result.status();
+}
+
+// Calls `read`, which returns an absl::Status or StatusOr, until the result is
+// not kUnavailable, and returns the last result.
 template <typename Read>
 auto ReadWithRetries(absl::Duration timeout, Clock* clock,
                      const PauseForStorage& pause, const Read& read)
@@ -60,10 +69,11 @@ auto ReadWithRetries(absl::Duration timeout, Clock* clock,
   StorageRetry retry(timeout, clock->Now());
   while (true) {
     auto result = read();
-    if (!absl::IsUnavailable(result.status())) return result;
-    const auto wait = retry.PauseAfter(result.status(), clock->Now());
-    if (!wait.has_value()) return StorageGivenUp(result.status(), timeout);
-    if (!pause(result.status(), *wait)) return result;
+    const absl::Status& status = StatusOf(result);
+    if (!absl::IsUnavailable(status)) return result;
+    const auto wait = retry.PauseAfter(status, clock->Now());
+    if (!wait.has_value()) return StorageGivenUp(status, timeout);
+    if (!pause(status, *wait)) return result;
   }
 }
 

@@ -4,8 +4,10 @@
 //  - `superseded`, asked now and then, finds that file: this generation ends.
 //  - `prove`, asked before a manifest is written or a checkpoint removed, moves
 //    this generation's claim to and fro, which fails once the other has ended
-//    it (run_claim.h). What it finds is kept in `lost_`, for `superseded`. The
-//    run's files do the same before addresses and the summary are written.
+//    it (run_claim.h). What it finds is kept in `lost_`, for `superseded`.
+//  - The run's files do the same before the generation's first update, and
+//    before the addresses and the summary are written. The first and the last
+//    of these end this generation, and nobody hears that the run is over.
 //
 // So a lead that was cut off for an hour, and wakes up, may still decide; but
 // what it decides is nobody's, and it cannot touch what the run has come to.
@@ -25,7 +27,6 @@
 #include "ps_server/coordinator/log/generations.h"
 #include "ps_server/next_generation.h"
 #include "ps_server/shard_options_from_job.h"
-#include "third_party/spdlog.h"
 
 namespace sluice {
 namespace {
@@ -96,10 +97,7 @@ absl::StatusOr<std::unique_ptr<Lead>> Lead::Create(
     options.goes_on = [files = lead->files_.get()] { return files->GoesOn(); };
     options.keep_result = [files = lead->files_.get()](
                               const JobState& state, const FinishRun& finish) {
-      const absl::Status kept = files->WriteSummary(state, finish);
-      if (kept.ok()) return;  // Else Close tries again.
-      spdlog::warn("event=no_summary reason=\"{}\"",
-                   std::string(kept.message()));
+      return files->WriteSummary(state, finish);  // Else Close tries again.
     };
   }
   if (job.job.has_checkpoint()) {

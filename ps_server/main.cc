@@ -8,6 +8,7 @@
 #include "common/exit_codes.h"
 #include "common/file_mode.h"
 #include "common/lock_order.h"
+#include "common/log_value.h"
 #include "common/process_setup.h"
 #include "common/resolved_job.h"
 #include "common/rpc/malloc_tuning.h"
@@ -21,7 +22,7 @@ namespace {
 
 int Exit(const absl::Status& status) {
   if (status.ok()) return 0;
-  spdlog::error("event=failed error=\"{}\"", std::string(status.message()));
+  spdlog::error("event=failed error={}", sluice::LogValue(status.message()));
   if (absl::IsInvalidArgument(status)) return sluice::kExitUsage;
   if (absl::IsPermissionDenied(status)) return sluice::kExitSuperseded;
   return sluice::AsksForRestart(status) ? sluice::kExitRestart
@@ -46,8 +47,8 @@ int main(int argc, char** argv) {
 
   const auto job = sluice::LoadJob(flags.job, flags.overrides);
   if (!job.ok()) {
-    spdlog::error("event=failed error=\"{}\"",
-                  std::string(job.status().message()));
+    spdlog::error("event=failed error={}",
+                  sluice::LogValue(job.status().message()));
     return sluice::kExitUsage;
   }
   sluice::LetRead(job->job.output().mode());

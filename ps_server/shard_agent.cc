@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/log_value.h"
 #include "common/status_macros.h"
 #include "ps_server/decisions/event_conversion.h"
 #include "ps_server/shard/exchange_counters.h"
@@ -180,7 +181,7 @@ void ShardAgent::OnExecuted(int64_t number,
     }
   } else {
     const absl::Status& fault = outcome.status();
-    spdlog::error("event=fault error=\"{}\"", fault.ToString());
+    spdlog::error("event=fault error={}", LogValue(fault.ToString()));
     answer.mutable_executed()->set_fault(std::string(fault.message()));
   }
   Send(std::move(answer));
@@ -212,8 +213,8 @@ void ShardAgent::ReportStored(
         "event=not_stored version={} reason=\"the generation is over\"",
         version.value());
   } else if (!file.ok()) {
-    spdlog::error("event=not_stored version={} error=\"{}\"", version.value(),
-                  file.status().ToString());
+    spdlog::error("event=not_stored version={} error={}", version.value(),
+                  LogValue(file.status().ToString()));
   }
   Send(StoredToProto(generation, version, file));
 }

@@ -9,6 +9,7 @@
 #include "ps_server/shard_daemon.h"
 
 #include <cstdlib>
+#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -17,6 +18,7 @@
 #include "common/exit_codes.h"
 #include "common/group.h"
 #include "common/job_counts.h"
+#include "common/log_value.h"
 #include "common/rpc/grpc_log.h"
 #include "common/status_macros.h"
 #include "ps_server/addresses.h"
@@ -66,7 +68,7 @@ absl::Status ShardDaemon::Run() {
       return next.status();
     }
     earlier = *std::move(next);
-    spdlog::warn("event=next_generation reason=\"{}\"", earlier->reason);
+    spdlog::warn("event=next_generation reason={}", LogValue(earlier->reason));
   }
 }
 
@@ -103,10 +105,14 @@ absl::StatusOr<proto::JobStatus> ShardDaemon::Status() {
 
 absl::StatusOr<std::optional<EarlierLife>> ShardDaemon::RunGeneration(
     const std::optional<EarlierLife>& earlier) {
-  SLUICE_ASSIGN_OR_RETURN(
-      const std::unique_ptr<ShardServer> server,
-      ShardServer::Start(flags_, job_, weights_, earlier, security_,
-                         listener_.get(), &pause_, port_.get()));
+  auto started = ShardServer::Start(flags_, job_, weights_, earlier, security_,
+                                    listener_.get(), &pause_, port_.get());
+  if (AsksForRestart(started.status())) {
+    absl::MutexLock lock(&mu_);
+    if (stop_.has_value()) return std::nullopt;  // While it waited for a disk.
+  }
+  SLUICE_ASSIGN_OR_RETURN(const std::unique_ptr<ShardServer> server,
+                          std::move(started));
   {
     absl::MutexLock lock(&mu_);
     server_ = server.get();
@@ -165,8 +171,7 @@ void ShardDaemon::Yield(const std::string& signal) {
   if (flags_.shard == 0) {
     const absl::Status stored = StoreNext();
     if (!stored.ok()) {
-      spdlog::warn("event=not_stored reason=\"{}\"",
-                   std::string(stored.message()));
+      spdlog::warn("event=not_stored reason={}", LogValue(stored.message()));
     }
   }
   spdlog::shutdown();

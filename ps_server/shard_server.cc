@@ -29,6 +29,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/counter_table.h"
 #include "common/exit_codes.h"
+#include "common/log_value.h"
 #include "common/process_name.h"
 #include "common/resolved_job.h"
 #include "common/rpc/channel_options.h"
@@ -57,8 +58,8 @@ constexpr absl::Duration kWriteAddressesEvery = absl::Seconds(1);
 // Says what cannot be read, and waits.
 PauseForStorage SaidIn(StoppablePause* pause) {
   return [pause](const absl::Status& why, absl::Duration duration) {
-    spdlog::warn("event=storage_retry pause_seconds={} error=\"{}\"",
-                 absl::ToDoubleSeconds(duration), std::string(why.message()));
+    spdlog::warn("event=storage_retry pause_seconds={} error={}",
+                 absl::ToDoubleSeconds(duration), LogValue(why.message()));
     return pause->For(duration);
   };
 }
@@ -76,8 +77,8 @@ std::shared_ptr<SharedChunks> SharedWeights(const ResolvedJob& job,
       ChunkGrid(options.layout.range(options.id).size(), ChunkFloats(job)),
       options.max_held);
   if (shared.ok()) return *std::move(shared);
-  spdlog::warn("event=no_shared_memory reason=\"{}\"",
-               std::string(shared.status().message()));
+  spdlog::warn("event=no_shared_memory reason={}",
+               LogValue(shared.status().message()));
   return nullptr;
 }
 
@@ -102,16 +103,15 @@ ShardOptions OptionsOf(const Flags& flags, const ResolvedJob& job,
 
 void LogRecovery(const Resumption& resumption, const std::string& reason) {
   for (const absl::Status& status : resumption.passed_over) {
-    spdlog::warn("event=passed_over reason=\"{}\"",
-                 std::string(status.message()));
+    spdlog::warn("event=passed_over reason={}", LogValue(status.message()));
   }
   const bool from_checkpoint = resumption.point.generation > Generation(0);
   spdlog::warn(
       "event=resuming generation={} from_generation={} version={} "
-      "lost_tasks={} lost_updates_total={} reason=\"{}\"",
+      "lost_tasks={} lost_updates_total={} reason={}",
       resumption.generation.value(), resumption.point.generation.value(),
       resumption.point.version.value(), resumption.lost,
-      resumption.updates_lost, reason);
+      resumption.updates_lost, LogValue(reason));
   if (from_checkpoint) return;
   spdlog::warn(
       "event=from_version_0 reason=\"there is no whole checkpoint: everything "
@@ -288,7 +288,7 @@ absl::Status ShardServer::TakeGeneration(const Flags& flags,
 
 void ShardServer::ServeEnd(const ResolvedJob& job, const std::string& reason,
                            StoppablePause* pause) {
-  spdlog::info("event=over reason=\"{}\"", reason);
+  spdlog::info("event=over reason={}", LogValue(reason));
   FinishedRun finished(JobAgreement(job.fingerprint, FormatJob(job.job)),
                        reason);
   ServeCoordinator(&finished);
@@ -381,8 +381,7 @@ void ShardServer::WriteAllAddresses() {
     const absl::Status written = lead_->WriteAddresses(address_, shards);
     if (written.ok()) return;
     if (!std::exchange(said, true)) {
-      spdlog::warn("event=no_addresses error=\"{}\"",
-                   std::string(written.message()));
+      spdlog::warn("event=no_addresses error={}", LogValue(written.message()));
     }
     if (lead_->service()->AwaitOver(kWriteAddressesEvery)) return;
   }
@@ -407,8 +406,8 @@ void ShardServer::RequestStop(const std::string& reason) {
     absl::MutexLock lock(&lead_mu_);
     if (!lead_closed_) lead_->service()->RequestStop(reason);
   } else {
-    spdlog::info("event=signal reason=\"{}\" waiting_for=\"the coordinator\"",
-                 reason);
+    spdlog::info("event=signal reason={} waiting_for=\"the coordinator\"",
+                 LogValue(reason));
     agent_->TellToEnd();
   }
 }

@@ -18,6 +18,7 @@
 
 #include "absl/time/time.h"
 #include "common/group.h"
+#include "common/log_value.h"
 #include "common/named_thread.h"
 #include "common/status_macros.h"
 #include "kernels/numerics.h"
@@ -39,18 +40,18 @@ namespace {
 constexpr char kOwnInput[] = "input of the model process";
 
 void LogRefusal(const absl::Status& why) {
-  spdlog::warn("event=not_recorded reason=\"{}\"", std::string(why.message()));
+  spdlog::warn("event=not_recorded reason={}", LogValue(why.message()));
 }
 
 void LogFallback(const std::string& what) {
-  spdlog::info("event=library_fallback what=\"{}\"", what);
+  spdlog::info("event=library_fallback what={}", LogValue(what));
 }
 
 // Ever less often, as they become many.
 void LogDamage(const absl::Status& damage, int64_t total) {
   if ((total & (total - 1)) != 0) return;
-  spdlog::warn("event=sample_damaged reason=\"{}\" damaged_samples_total={}",
-               std::string(damage.message()), total);
+  spdlog::warn("event=sample_damaged reason={} damaged_samples_total={}",
+               LogValue(damage.message()), total);
 }
 
 int64_t DecodingThreads(const proto::Job& job) {

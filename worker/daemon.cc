@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/exit_codes.h"
+#include "common/log_value.h"
 #include "common/process_name.h"
 #include "common/rpc/grpc_log.h"
 #include "common/status_macros.h"
@@ -65,15 +66,15 @@ absl::StatusOr<TransportSecurity> OpenSecurity(const DaemonFlags& flags,
 int ExitCode(const absl::Status& status) {
   if (status.ok()) return 0;
   if (absl::IsCancelled(status) && AsksForRestart(status)) {
-    spdlog::info("event=yielded reason=\"{}\"", std::string(status.message()));
+    spdlog::info("event=yielded reason={}", LogValue(status.message()));
     return kExitRestart;
   }
-  spdlog::error("event=failed error=\"{}\"", std::string(status.message()));
+  spdlog::error("event=failed error={}", LogValue(status.message()));
   return AsksForRestart(status) ? kExitRestart : kExitFailed;
 }
 
 int UsageExitCode(const absl::Status& status) {
-  spdlog::error("event=failed error=\"{}\"", std::string(status.message()));
+  spdlog::error("event=failed error={}", LogValue(status.message()));
   return kExitUsage;
 }
 
@@ -215,7 +216,7 @@ void LeaveOnSignal::OnSignal(const std::string& name) {
 
 void LogEndOfLife(const LifeEnd& end) {
   const absl::Status& why = end.worked.ok() ? end.session : end.worked;
-  spdlog::warn("event=life_over reason=\"{}\"", std::string(why.message()));
+  spdlog::warn("event=life_over reason={}", LogValue(why.message()));
 }
 
 void LogNewLife(const proto::Welcome& welcome) {
@@ -246,9 +247,10 @@ absl::Status RunOutcome(const LifeEnd& last, bool yields) {
                    "stopped by a signal, to be started again"))
              : absl::OkStatus();
   if (last.finish.has_value()) {
-    spdlog::info("event=run_over reason=\"{}{}\"",
-                 last.late ? "training was over before it joined: " : "",
-                 last.finish->reason());
+    spdlog::info("event=run_over reason={}",
+                 LogValue(absl::StrCat(
+                     last.late ? "training was over before it joined: " : "",
+                     last.finish->reason())));
     if (last.finish->failure().empty()) return absl::OkStatus();
     return absl::AbortedError(last.finish->failure());
   }

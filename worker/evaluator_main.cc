@@ -19,6 +19,7 @@
 #include "common/file_mode.h"
 #include "common/http/process_port.h"
 #include "common/lock_order.h"
+#include "common/log_value.h"
 #include "common/model_command.h"
 #include "common/named_thread.h"
 #include "common/process_setup.h"
@@ -55,8 +56,8 @@ std::string WeightsPath(const ResolvedJob& job, const std::string& run_dir) {
 
 void LogAnswer(const proto::Evaluated& answer) {
   if (!answer.error().empty()) {
-    spdlog::warn("event=evaluation_failed version={} error=\"{}\"",
-                 answer.version(), answer.error());
+    spdlog::warn("event=evaluation_failed version={} error={}",
+                 answer.version(), LogValue(answer.error()));
     return;
   }
   if (answer.samples() == 0) {

@@ -11,6 +11,7 @@
 
 #include "common/json_text.h"
 #include "common/key_proto.h"
+#include "common/log_value.h"
 #include "nlohmann/json.hpp"
 #include "third_party/spdlog.h"
 
@@ -105,8 +106,9 @@ void Timeline::Add(const proto::Task& task, const TaskProgress& progress,
 void Timeline::Write(const std::string& lines) {
   const ssize_t written = write(file_, lines.data(), lines.size());
   if (written == static_cast<ssize_t>(lines.size())) return;
-  spdlog::warn("event=timeline_ended path={} reason=\"{}\"", path_,
-               written < 0 ? std::strerror(errno) : "the disk is full");
+  spdlog::warn(
+      "event=timeline_ended path={} reason={}", path_,
+      LogValue(written < 0 ? std::strerror(errno) : "the disk is full"));
   close(file_);
   file_ = -1;
 }

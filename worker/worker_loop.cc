@@ -18,6 +18,7 @@
 #include <variant>
 
 #include "common/key_proto.h"
+#include "common/log_value.h"
 #include "common/status_macros.h"
 #include "third_party/spdlog.h"
 
@@ -102,9 +103,9 @@ void WorkerLoop::Deliver(const proto::Task& task,
     const int64_t total = counters_.Get().gradients_rejected;
     spdlog::log(LevelFor(total, spdlog::level::warn),
                 "event=gradient_rejected key={} batch={} version={} "
-                "reason=\"{}\" rejected_total={}",
-                key, task.first_batch(), task.version(), rejected->reason(),
-                total);
+                "reason={} rejected_total={}",
+                key, task.first_batch(), task.version(),
+                LogValue(rejected->reason()), total);
     *message.mutable_rejected() = *rejected;
   } else {
     counters_.Add(&WorkerCounters::gradients_delivered);
@@ -150,11 +151,11 @@ void WorkerLoop::CountCancelled(const proto::Task& task,
   spdlog::log(LevelFor(total, spdlog::level::info),
               "event=task_cancelled key={} batch={} version={} during={} "
               "seconds={:.6f} compute_seconds={:.6f} saved_seconds={:.6f} "
-              "reason=\"{}\" cancelled_total={}",
+              "reason={} cancelled_total={}",
               KeyFromProto(task.key()).ToString(), task.first_batch(),
               task.version(), std::string(StageName(progress.stage())),
               progress.total_seconds(), progress.compute_seconds(), saved,
-              reason, total);
+              LogValue(reason), total);
 }
 
 }  // namespace sluice

@@ -30,6 +30,7 @@
 #include "common/http/process_port.h"
 #include "common/ids.h"
 #include "common/lock_order.h"
+#include "common/log_value.h"
 #include "common/model_command.h"
 #include "common/named_thread.h"
 #include "common/process_setup.h"
@@ -381,9 +382,9 @@ absl::Status RunWorker(Process& process, std::optional<WorkerId> given,
         Timeline::Open(process.timeline, {number, self.Name(id.value())}));
     self.timeline = timeline.get();
   }
-  spdlog::info("event=ready worker={} device=\"{}\" parameters={}",
+  spdlog::info("event=ready worker={} device={} parameters={}",
                given.has_value() ? absl::StrCat(id.value()) : kAny,
-               context.DeviceName(), job.layout.size());
+               LogValue(context.DeviceName()), job.layout.size());
   Trainer::Options options;
   SLUICE_ASSIGN_OR_RETURN(options.delay, ComputeDelay::Create(job.job));
   CoordinatorClient::Options session = SessionOptions(

@@ -22,6 +22,7 @@
 #include "absl/strings/strip.h"
 #include "cli/run_folder.h"
 #include "common/exit_codes.h"
+#include "common/log_value.h"
 #include "common/process_name.h"
 #include "common/status_macros.h"
 #include "common/tls/identity.h"
@@ -242,14 +243,11 @@ std::string LocalCluster::HowEnded(const std::string& name,
   const std::string how = exit.ToString();
   if (exit.ok() || exit.signal != 0) return how;
   // A daemon says why in its last line.
-  const std::string failed = "event=failed error=\"";
+  const std::string failed = "event=failed error=";
   const std::string last = TailOfFile(LogPath(name), /*lines=*/1, "");
   const size_t at = last.find(failed);
   if (at == std::string::npos) return how;
-  absl::string_view why = absl::string_view(last).substr(at + failed.size());
-  absl::ConsumeSuffix(&why, "\n");
-  absl::ConsumeSuffix(&why, "\"");
-  return absl::StrCat(how, ": ", why);
+  return absl::StrCat(how, ": ", FromLogValue(last.substr(at + failed.size())));
 }
 
 std::vector<PartEnd> LocalCluster::TakeEnded() {

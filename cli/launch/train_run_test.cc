@@ -179,7 +179,7 @@ TEST_F(TrainRunTest, WhyADaemonEndedIsTakenFromItsLastLine) {
              "esac\nexit 0");
   Daemon("worker/worker",
          "case \"$*\" in *--worker=0*) "
-         "echo 'error event=failed error=\"a \"boom\"\"'; exit 7;; esac");
+         R"(echo 'error event=failed error="a \"boom\""'; exit 7;; esac)");
   EXPECT_EQ(Train(), 0) << err_.str();
   EXPECT_THAT(out_.str(), HasSubstr("worker-0: exit status 7: a \"boom\"\n"));
 }

@@ -9,6 +9,7 @@
 #include "absl/strings/strip.h"
 #include "common/clock.h"
 #include "common/log_pace.h"
+#include "common/log_value.h"
 #include "third_party/spdlog.h"
 
 namespace sluice {
@@ -31,12 +32,12 @@ void LogOne(gpr_log_func_args* args) {
   if (absl::StartsWith(message, kNoSuchName)) return;
   if (!absl::ConsumePrefix(&message, kFailed)) {
     if (!others.Due(now)) return;
-    return spdlog::error("event=grpc_error error=\"{}\"", std::string(message));
+    return spdlog::error("event=grpc_error error={}", LogValue(message));
   }
   const int64_t failed = ++failed_total;
   if (!failures.Due(now)) return;
-  spdlog::warn("event=handshake_failed reason=\"{}\" failed_total={}",
-               std::string(message), failed);
+  spdlog::warn("event=handshake_failed reason={} failed_total={}",
+               LogValue(message), failed);
 }
 
 }  // namespace

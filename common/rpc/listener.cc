@@ -29,6 +29,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/clock.h"
 #include "common/descriptor_limit.h"
+#include "common/log_value.h"
 #include "common/named_thread.h"
 #include "common/rpc/listening_sockets.h"
 #include "common/status_macros.h"
@@ -212,8 +213,8 @@ void Listener::HandOver(int socket, int connection, const sockaddr_in6& peer) {
 void Listener::CountRefused(const std::string& reason) {
   ++refused_;
   if (!line_.Due(Clock::Real()->Now())) return;
-  spdlog::error("event=connection_refused reason=\"{}\" refused_total={}",
-                reason, refused_);
+  spdlog::error("event=connection_refused reason={} refused_total={}",
+                LogValue(reason), refused_);
 }
 
 }  // namespace sluice

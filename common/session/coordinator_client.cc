@@ -29,6 +29,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "common/await_for.h"
+#include "common/log_value.h"
 #include "common/named_thread.h"
 #include "common/rpc/channel_options.h"
 #include "common/rpc/status_conversion.h"
@@ -157,10 +158,10 @@ absl::Status CoordinatorClient::Impl::AwaitWelcome() {
       if (!contacted) error = session_.last_error();
     }
     spdlog::info(
-        "event=waiting for=\"{}\" address={} seconds={:.0f}{}",
-        contacted ? "the others to join" : "the coordinator", options_.address,
-        absl::ToDoubleSeconds(options_.clock->Now() - start_),
-        error.empty() ? "" : absl::StrCat(" last_error=\"", error, "\""));
+        "event=waiting for={} address={} seconds={:.0f}{}",
+        LogValue(contacted ? "the others to join" : "the coordinator"),
+        options_.address, absl::ToDoubleSeconds(options_.clock->Now() - start_),
+        error.empty() ? "" : absl::StrCat(" last_error=", LogValue(error)));
   }
 }
 
@@ -288,8 +289,8 @@ bool CoordinatorClient::Impl::AfterConnection(const absl::Status& status) {
     just_broken = session_.contacted() && session_.failures() == 1;
   }
   if (just_broken) {
-    spdlog::warn("event=session_broken coordinator={} error=\"{}\"",
-                 options_.address, std::string(status.message()));
+    spdlog::warn("event=session_broken coordinator={} error={}",
+                 options_.address, LogValue(status.message()));
   }
   absl::MutexLock lock(&mu_);
   const absl::Duration left = session_.Deadline() - options_.clock->Now();

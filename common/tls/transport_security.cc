@@ -29,6 +29,7 @@
 #include "absl/time/time.h"
 #include "common/host_port.h"
 #include "common/log_pace.h"
+#include "common/log_value.h"
 #include "common/rpc/grpc_log.h"
 #include "common/rpc/status_conversion.h"
 #include "common/shared_counters.h"
@@ -97,8 +98,8 @@ class TransportSecurity::Refusals {
            const absl::Status& why) {
     counters_.Add(counter);
     if (!line_.Due(Clock::Real()->Now())) return;
-    spdlog::warn("event={} reason=\"{}\" refused_total={}", event,
-                 std::string(why.message()), counters_.Get().*counter);
+    spdlog::warn("event={} reason={} refused_total={}", event,
+                 LogValue(why.message()), counters_.Get().*counter);
   }
   AccessCounters counters() const { return counters_.Get(); }
 
@@ -133,8 +134,8 @@ class TransportSecurity::WatchedFiles {
                     : CheckPeer(pem, job, roles, revoked_.get());
     }
     if (!unreadable.ok() && unreadable_.Due(clock_.Now())) {
-      spdlog::error("event=crl_unreadable error=\"{}\"",
-                    std::string(unreadable.message()));
+      spdlog::error("event=crl_unreadable error={}",
+                    LogValue(unreadable.message()));
     }
     return checked;
   }

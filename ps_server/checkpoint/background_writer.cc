@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/log_value.h"
 #include "common/named_thread.h"
 #include "common/process_name.h"
 #include "common/status_macros.h"
@@ -91,8 +92,8 @@ void BackgroundWriter::RemoveOlder(const OwnDisk &own) {
     if (id >= own.oldest) return;
     const absl::Status removed = RemoveCheckpoint(own.folder, id, &files_);
     if (removed.ok()) continue;
-    spdlog::warn("event=checkpoint_not_removed version={} error=\"{}\"",
-                 id.version.value(), std::string(removed.message()));
+    spdlog::warn("event=checkpoint_not_removed version={} error={}",
+                 id.version.value(), LogValue(removed.message()));
   }
 }
 

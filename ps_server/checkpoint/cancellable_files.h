@@ -4,10 +4,12 @@
 #include <atomic>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "common/file_operations.h"
 
 namespace sluice {
@@ -71,6 +73,17 @@ class CancellableFiles final : public FileOperations {
   }
   absl::Status Remove(const std::string& path) override {
     return files_.Remove(path);
+  }
+  absl::StatusOr<int> OpenToRead(const std::string& path) override {
+    return files_.OpenToRead(path);
+  }
+  absl::StatusOr<int64_t> ReadAt(int file, const std::string& path,
+                                 int64_t offset, absl::Span<char> to) override {
+    return files_.ReadAt(file, path, offset, to);
+  }
+  absl::StatusOr<std::vector<std::string>> List(
+      const std::string& folder) override {
+    return files_.List(folder);
   }
 
  private:

@@ -22,6 +22,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "common/input_file.h"
 #include "common/process_name.h"
 #include "common/status_macros.h"
 #include "ps_server/checkpoint/manifest.h"
@@ -50,6 +51,14 @@ std::optional<CheckpointId> ParseName(const std::string& name) {
   const CheckpointId id{Generation(generation), Version(version)};
   if (NameOf(id) != name) return std::nullopt;
   return id;
+}
+
+// Whether `of`, which is on a disk of a shard's own, cannot be here: on another
+// host its path may be a folder that nobody may enter, or anything.
+bool IsElsewhere(const proto::CheckpointFile& of, FileOperations* files) {
+  if (of.path().empty()) return false;
+  const absl::Status opened = InputFile::Open(of.path(), files).status();
+  return absl::IsNotFound(opened) || (!opened.ok() && of.host() != HostName());
 }
 
 // An error of a file in `folder`. kNotFound is returned only if it is certain.
@@ -104,7 +113,7 @@ absl::StatusOr<Checkpoint> Checkpoint::OfManifest(
     const ShardFileIdentity identity = IdentityOf(found, ShardId(i));
     auto file = ShardFile::Open(folder, identity, arrays, found.file(i), files);
     const proto::CheckpointFile& of = found.file(i);
-    if (!of.path().empty() && absl::IsNotFound(file.status())) {
+    if (!file.ok() && IsElsewhere(of, files)) {
       file = absl::NotFoundError(absl::StrCat(
           of.host(), ":", of.path(), ": is not on this host (", HostName(),
           "), expected shard ", i, "'s part of checkpoint ", NameOf(id),

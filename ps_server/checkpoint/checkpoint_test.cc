@@ -1,5 +1,6 @@
 #include "ps_server/checkpoint/checkpoint.h"
 
+#include "common/process_name.h"
 #include "common/safetensors.h"
 #include "gmock/gmock.h"
 #include "ps_server/checkpoint/checkpoint_testing.h"
@@ -101,6 +102,31 @@ TEST_F(CheckpointTest, ADamagedOneIsNamedAndTheOneBeforeItUsed) {
   ASSERT_EQ(newest.refused.size(), 1);
   EXPECT_THAT(std::string(newest.refused[0].message()),
               HasSubstr(path + ": chunk 1 of velocity has the checksum"));
+}
+
+// Its path is one of another host: here it may be anything, or nobody's.
+TEST_F(CheckpointTest, WhatIsOnADiskOfAnotherHostIsNoDamage) {
+  FileOperations files;
+  ASSERT_TRUE(Write(kFirst, &files).ok());
+  const std::string folder = CheckpointFolder(run_, kFirst);
+  auto manifest = Checkpoint::Open(folder)->manifest();
+  WriteBytes(run_ + "/file", "");
+  std::filesystem::create_directory(run_ + "/folder");
+  for (const char* path : {"/missing", "/file/below", "/folder"}) {
+    proto::CheckpointFile* own = manifest.mutable_file(1);
+    own->set_path(run_ + path);
+    own->set_host("elsewhere");
+    const auto opened = Checkpoint::OfManifest(folder, manifest);
+    ASSERT_TRUE(opened.ok()) << path << ": " << opened.status();
+    EXPECT_TRUE(opened->IsHere(0));
+    EXPECT_FALSE(opened->IsHere(1));
+    const absl::Status read = opened->Read("weights", {16, 47}).status();
+    EXPECT_EQ(read.code(), absl::StatusCode::kNotFound);
+    EXPECT_THAT(std::string(read.message()),
+                HasSubstr(std::string("elsewhere:") + run_ + path));
+  }
+  manifest.mutable_file(1)->set_host(HostName());
+  EXPECT_FALSE(Checkpoint::OfManifest(folder, manifest).ok());
 }
 
 TEST_F(CheckpointTest, WithoutAWholeOneThereIsNone) {

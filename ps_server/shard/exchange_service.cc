@@ -28,6 +28,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "common/log_value.h"
 #include "common/named_thread.h"
 #include "common/rpc/completion_tag.h"
 #include "common/status_macros.h"
@@ -108,8 +109,8 @@ class ExchangeService::Impl {
     if (links.ok()) {
       context_.links = *std::move(links);
     } else {
-      spdlog::warn("event=no_shared_memory reason=\"{}\"",
-                   std::string(links.status().message()));
+      spdlog::warn("event=no_shared_memory reason={}",
+                   LogValue(links.status().message()));
     }
   }
 

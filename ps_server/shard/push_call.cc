@@ -16,6 +16,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/exchange_error.h"
+#include "common/log_value.h"
 #include "common/rpc/deadline.h"
 #include "common/rpc/status_conversion.h"
 #include "common/status_macros.h"
@@ -199,8 +200,8 @@ void PushCall::EndEarly() {
 
 void PushCall::Refuse(const absl::Status& status) {
   context_->counters.Add(&ExchangeCounters::pushes_refused);
-  spdlog::debug("event=push_refused peer={} reason=\"{}\"", call_.peer(),
-                std::string(status.message()));
+  spdlog::debug("event=push_refused peer={} reason={}", call_.peer(),
+                LogValue(status.message()));
   Finish(status);
 }
 

@@ -15,6 +15,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "common/log_value.h"
 #include "common/named_thread.h"
 #include "common/secret.h"
 #include "common/status_macros.h"
@@ -180,8 +181,8 @@ bool SharedLinks::Hear(Guest* guest) {
   for (const Descriptor& descriptor : *descriptors) {
     auto memory = SharedView::Open(descriptor, most_bytes_);
     if (!memory.ok()) {
-      spdlog::warn("event=shared_memory_refused reason=\"{}\"",
-                   std::string(memory.status().message()));
+      spdlog::warn("event=shared_memory_refused reason={}",
+                   LogValue(memory.status().message()));
       return false;
     }
     memories.push_back(*std::move(memory));

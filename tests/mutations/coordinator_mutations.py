@@ -783,6 +783,7 @@ COORDINATOR = Core(
             "invariant_checker", "jobs")] + [
         "ps_server/decisions/events.cc", "common/any_number.cc",
         "common/batch_grid.cc", "common/group.cc", "common/job_counts.cc",
+        "common/log_value.cc",
         "common/job_learning_rate.cc",
         "common/learning_rate.cc", "common/random.cc", "proto/job.pb.cc",
     ] + [f"ps_server/{t}_test.cc" for t in TESTS],

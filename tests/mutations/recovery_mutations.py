@@ -250,7 +250,7 @@ RECOVERY = Core(
             "job_counts",
             "initial_weights", "input_file", "job_checker", "job_defaults",
             "job_difference", "job_learning_rate",
-            "job_text", "job_validation", "json_text", "layers/attention",
+            "job_text", "job_validation", "json_text", "log_value", "layers/attention",
             "layers/batch_norm", "layers/conv2d", "layers/dense",
             "layers/elementwise", "layers/embedding", "layers/layer_kind",
             "layers/group_norm", "layers/layer_norm", "layers/model_plan",

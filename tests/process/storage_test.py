@@ -131,6 +131,22 @@ class StorageTest(unittest.TestCase):
                 self.await_restored(run)
                 self.went_on_from(run, version)
 
+    def test_a_lead_that_waits_for_its_disk_can_be_stopped(self):
+        folder = harness.scratch()
+        log = folder / "lead.log"
+        with self.disk.faults(f"fail EIO write {folder}/commit_log"):
+            lead = subprocess.Popen(
+                [harness.PS_SERVER, "--shard=0", f"--job={self.job}",
+                 "--listen=127.0.0.1:0", f"--run-dir={folder}",
+                 f"--log={log}"], env=self.disk.env)
+            harness.wait_until(
+                lambda: log.exists() and
+                "event=storage_retry" in log.read_text(),
+                "the lead to wait", lead)
+            lead.terminate()
+            # Not 75: whoever supervises it would start it again.
+            self.assertEqual(lead.wait(harness.TIMEOUT_S), 0, log.read_text())
+
     def test_addresses_that_cannot_be_written_end_no_generation(self):
         with self.start("stop.epochs=1000", "limits.lease_s=2") as run:
             self.await_checkpoint(run)

@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/log_value.h"
 #include "third_party/spdlog.h"
 
 namespace sluice {
@@ -66,12 +67,13 @@ absl::Status CallDriver::DriveUntil(const Enough& enough, absl::Time deadline,
       stalled = calls_.TakeStalled(now);
     }
     for (const int shard : stalled) {
-      spdlog::warn("event=call_stalled peer=\"{}\" seconds={:.0f}",
-                   names_[shard], absl::ToDoubleSeconds(limits_.stall));
+      spdlog::warn("event=call_stalled peer={} seconds={:.0f}",
+                   LogValue(names_[shard]),
+                   absl::ToDoubleSeconds(limits_.stall));
       hands.cancel(shard);
     }
     for (const int shard : due) {
-      spdlog::debug("event=call_repeated peer=\"{}\"", names_[shard]);
+      spdlog::debug("event=call_repeated peer={}", LogValue(names_[shard]));
       hands.repeat(shard);
     }
     repeated_total_ += static_cast<int64_t>(due.size());

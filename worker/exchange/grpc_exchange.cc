@@ -21,6 +21,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/exit_codes.h"
+#include "common/log_value.h"
 #include "common/rpc/deadline.h"
 #include "common/status_macros.h"
 #include "third_party/spdlog.h"
@@ -127,10 +128,10 @@ void GrpcExchange::ShareMemory(
     auto shared = SharedShard::Link(channels_[s], gradients, left);
     if (shared.ok()) {
       shared_[s] = *std::move(shared);
-      spdlog::info("event=shares_memory with=\"{}\"", names_[s]);
+      spdlog::info("event=shares_memory with={}", LogValue(names_[s]));
     } else {
-      spdlog::info("event=shares_no_memory with=\"{}\" reason=\"{}\"",
-                   names_[s], std::string(shared.status().message()));
+      spdlog::info("event=shares_no_memory with={} reason={}",
+                   LogValue(names_[s]), LogValue(shared.status().message()));
     }
   }
 }

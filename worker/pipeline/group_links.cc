@@ -21,6 +21,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/await_for.h"
 #include "common/group.h"
+#include "common/log_value.h"
 #include "common/process_name.h"
 #include "common/status_macros.h"
 #include "third_party/spdlog.h"
@@ -183,7 +184,7 @@ void GroupLinks::Break(const absl::Status& why) {
     if (!broken_.ok() || over_) return;
     broken_ = why;
   }
-  spdlog::warn("event=link_broken reason=\"{}\"", std::string(why.message()));
+  spdlog::warn("event=link_broken reason={}", LogValue(why.message()));
   life_.on_broken(why);
 }
 

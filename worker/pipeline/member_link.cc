@@ -18,6 +18,7 @@
 #include "common/await_for.h"
 #include "common/exit_codes.h"
 #include "common/key_proto.h"
+#include "common/log_value.h"
 #include "common/named_thread.h"
 #include "common/resolved_job.h"
 #include "common/rpc/channel_options.h"
@@ -54,7 +55,7 @@ absl::Status WaitFor(const LinkWait& wait, Clock* clock,
     }
     if (begin + waited < say) continue;
     say += kSayEvery;
-    spdlog::warn("event=waiting for=\"{}\" seconds={:.0f}", whom(),
+    spdlog::warn("event=waiting for={} seconds={:.0f}", LogValue(whom()),
                  absl::ToDoubleSeconds(waited));
   }
 }
@@ -163,8 +164,8 @@ absl::Status DownstreamLink::Serve(const proto::MemberHello& hello,
     absl::MutexLock lock(&mu_);
     linked_ = true;  // From now on others write to it.
   }
-  spdlog::info("event=linked worker={} member={} process=\"{}\"", self_.worker,
-               self_.behind, hello.process());
+  spdlog::info("event=linked worker={} member={} process={}", self_.worker,
+               self_.behind, LogValue(hello.process()));
   proto::ToUpstream message;
   while (call->Read(&message)) {
     if (message.has_gradient()) {

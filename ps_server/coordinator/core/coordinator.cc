@@ -32,6 +32,7 @@
 #include "common/any_number.h"
 #include "common/job_counts.h"
 #include "common/job_learning_rate.h"
+#include "common/log_value.h"
 #include "common/status_macros.h"
 
 namespace sluice {
@@ -139,9 +140,8 @@ absl::StatusOr<Coordinator::JoinReply> Coordinator::Join(
         absl::StrCat("generation ", options_.generation.value(),
                      " is over, the next one follows: ", message_));
   }
-  if (over()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("the run is over: ", message_));
+  if (over()) {  // Whoever asks again is told so, once its result is kept.
+    return absl::UnavailableError(absl::StrCat("the run is over: ", message_));
   }
   Peer peer = request.peer;
   if (request.any_number) {
@@ -166,9 +166,9 @@ absl::StatusOr<Coordinator::JoinReply> Coordinator::Join(
       PeerLost(peer, "restarted");
     }
     Say(Announce::Level::kInfo,
-        absl::StrCat("event=joined peer=\"", peer.ToString(),
-                     "\" incarnation=", joined->incarnation.value(),
-                     " process=\"", request.process, "\""));
+        absl::StrCat("event=joined peer=", LogValue(peer.ToString()),
+                     " incarnation=", joined->incarnation.value(),
+                     " process=", LogValue(request.process)));
     if (peer.role == Role::kWorker) {
       unserved_.erase(static_cast<int>(peer.id));
       policy_.WorkerJoined(WorkerId(peer.id));
@@ -178,8 +178,7 @@ absl::StatusOr<Coordinator::JoinReply> Coordinator::Join(
   for (const std::string& difference :
        agreement_.Joined(peer, request.inputs)) {
     Say(Announce::Level::kWarning,
-        absl::StrCat("event=inputs_differ what=\"",
-                     absl::StrReplaceAll(difference, {{"\"", "'"}}), "\""));
+        absl::StrCat("event=inputs_differ what=", LogValue(difference)));
   }
   return JoinReply{peer, options_.generation, joined->incarnation,
                    joined->resumed};
@@ -207,8 +206,8 @@ void Coordinator::Disconnected(Peer peer, Incarnation incarnation,
   if (!members_.Disconnected(peer, incarnation, awake_)) return;
   if (!over()) {
     Say(Announce::Level::kWarning,
-        absl::StrCat("event=suspect peer=\"", peer.ToString(),
-                     "\" reason=\"its connection broke\""));
+        absl::StrCat("event=suspect peer=", LogValue(peer.ToString()),
+                     " reason=\"its connection broke\""));
   }
   if (peer.role == Role::kWorker) policy_.SetSuspect(WorkerId(peer.id), true);
 }
@@ -274,8 +273,8 @@ void Coordinator::ExpireLeases() {
 // unless the next life has begun.
 void Coordinator::PeerLost(Peer peer, const std::string& why) {
   Say(Announce::Level::kWarning,
-      absl::StrCat("event=lost peer=\"", peer.ToString(), "\" reason=\"", why,
-                   "\""));
+      absl::StrCat("event=lost peer=", LogValue(peer.ToString()),
+                   " reason=", LogValue(why)));
   members_.Lost(peer, why);
   agreement_.Lost(peer);
   instructions_.Lost(peer);

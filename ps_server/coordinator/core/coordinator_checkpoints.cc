@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "common/log_value.h"
 #include "ps_server/coordinator/core/coordinator.h"
 
 namespace sluice {
@@ -136,8 +137,7 @@ void Coordinator::GiveUpStoring(const std::string& why) {
   const Version version = checkpoints_.running()->version;
   Say(Announce::Level::kError,
       absl::StrCat("event=checkpoint_failed version=", version.value(),
-                   " reason=\"", absl::StrReplaceAll(why, {{"\"", "'"}}),
-                   "\""));
+                   " reason=", LogValue(why)));
   Emit(RemoveStored{options_.generation, version});
   checkpoints_.Failed(absl::StrCat("version ", version.value(), ": ", why));
 }

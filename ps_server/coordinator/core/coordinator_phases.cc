@@ -16,6 +16,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/log_value.h"
 #include "ps_server/coordinator/core/coordinator.h"
 #include "ps_server/coordinator/core/counters.h"
 
@@ -53,7 +54,7 @@ void Coordinator::MaybeStart() {
       " shards=", job_.cluster().shards(),
       " version=", begins_.version.value());
   const std::string missing = members_.Missing(Expected());
-  if (!missing.empty()) absl::StrAppend(&text, " missing=\"", missing, "\"");
+  if (!missing.empty()) absl::StrAppend(&text, " missing=", LogValue(missing));
   Say(Announce::Level::kInfo, std::move(text));
 }
 
@@ -150,7 +151,7 @@ void Coordinator::BeginFinish(const std::string& reason) {
   short_since_.reset();
   Say(Announce::Level::kInfo,
       absl::StrCat("event=finishing version=", stream_.decided().value(),
-                   " reason=\"", reason, "\""));
+                   " reason=", LogValue(reason)));
   EndAllTasks(Outcome::kCancelled, absl::StrCat("the run is over: ", reason));
 }
 
@@ -191,8 +192,8 @@ void Coordinator::Finish(const std::string& failure,
   message_ = failure.empty() ? reason : failure;
   Say(failure.empty() ? Announce::Level::kInfo : Announce::Level::kError,
       absl::StrCat("event=", failure.empty() ? "finished" : "failed",
-                   " version=", stream_.decided().value(), " reason=\"",
-                   message_, "\""));
+                   " version=", stream_.decided().value(),
+                   " reason=", LogValue(message_)));
   Emit(FinishRun{failure, reason});
 }
 
@@ -224,7 +225,7 @@ void Coordinator::Recover(const std::string& why) {
   Say(Announce::Level::kWarning,
       absl::StrCat(
           "event=generation_over generation=", options_.generation.value(),
-          " version=", newest.value(), " reason=\"", why, "\""));
+          " version=", newest.value(), " reason=", LogValue(why)));
   EndGeneration end{why,
                     std::max(newest, past.furthest),
                     fruitless,
@@ -284,7 +285,7 @@ void Coordinator::Evaluated(const Evaluation& evaluation, absl::Time now,
                      evaluation.version.value(), ": ", evaluation.error);
     if (running->final) return Fail(what);
     return Say(Announce::Level::kWarning,
-               absl::StrCat("event=evaluation_failed reason=\"", what, "\""));
+               absl::StrCat("event=evaluation_failed reason=", LogValue(what)));
   }
   if (running->final) final_evaluation_ = evaluation;
   if (evaluation.samples == 0) return;
@@ -384,7 +385,7 @@ void Coordinator::NotEvaluated(Evaluations::Running given_up,
   }
   Say(Announce::Level::kError,
       absl::StrCat("event=not_evaluated version=", given_up.version.value(),
-                   " reason=\"", what, "\""));
+                   " reason=", LogValue(what)));
   evaluations_.Skip(given_up.final);
 }
 

@@ -24,6 +24,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/group.h"
 #include "common/learning_rate.h"
+#include "common/log_value.h"
 #include "ps_server/coordinator/core/coordinator.h"
 #include "ps_server/coordinator/core/counters.h"
 #include "ps_server/coordinator/core/task_times.h"
@@ -256,7 +257,7 @@ absl::Status Coordinator::Rejected(const GradientKey& key,
       "version ", ended.task.version.value(), ", worker ", key.worker.value(),
       ", mini-batch ", ended.task.first_batch.value(), ": ", reason);
   Say(Announce::Level::kWarning,
-      absl::StrCat("event=rejected times=", times, " what=\"", what, "\""));
+      absl::StrCat("event=rejected times=", times, " what=", LogValue(what)));
   if (times >= 2 && job_.sync().on_bad_gradient() == proto::FAIL) {
     Fail(absl::StrCat("diverged: ", what));
   } else if (times >= 2) {
@@ -311,7 +312,7 @@ void Coordinator::TaskOverran(GradientKey key) {
   stats_.Count(&RunCounters::tasks_overdue);
   Say(Announce::Level::kWarning,
       absl::StrCat("event=overdue key=", key.ToString(), " times=", times,
-                   " reason=\"", why, "\""));
+                   " reason=", LogValue(why)));
   if (times >= kMostOverruns) {
     const std::string what =
         absl::StrCat("mini-batch ", ended.task.first_batch.value(), ": took ",
@@ -321,7 +322,7 @@ void Coordinator::TaskOverran(GradientKey key) {
     }
     Say(Announce::Level::kError,
         absl::StrCat("event=left_out mini_batches=", ended.task.batches,
-                     " reason=\"", what, "\""));
+                     " reason=", LogValue(what)));
     schedule_.LeaveOut(block);
     stats_.Count(&RunCounters::batches_left_out, ended.task.batches);
   }

@@ -22,6 +22,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/learning_rate.h"
+#include "common/log_value.h"
 #include "common/status_macros.h"
 #include "ps_server/coordinator/core/coordinator.h"
 #include "ps_server/coordinator/core/counters.h"
@@ -242,7 +243,7 @@ void Coordinator::WatchShortage() {
   if (short_since_.has_value()) return;
   short_since_ = awake_;
   Say(Announce::Level::kWarning,
-      absl::StrCat("event=shortage reason=\"", DescribeShortage(), "\""));
+      absl::StrCat("event=shortage reason=", LogValue(DescribeShortage())));
 }
 
 absl::Status Coordinator::Executed(ShardId shard, int64_t number,

@@ -132,8 +132,8 @@ TEST(InputsTest, UnderOtherPoliciesDevicesMayBeMixedAndThatIsSaid) {
   ASSERT_GE(said.size(), 1);
   EXPECT_EQ(said.back().level, Announce::Level::kWarning);
   EXPECT_EQ(said.back().text,
-            "event=inputs_differ what=\"worker 1: device is 'gpu' here, 'cpu' "
-            "at worker 0\"");
+            R"(event=inputs_differ what="worker 1: device is \"gpu\" here, )"
+            R"(\"cpu\" at worker 0")");
 }
 
 TEST(InputsTest, AWorkerWithOtherDataIsRefusedUnderEveryPolicy) {

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/log_value.h"
 #include "common/named_thread.h"
 #include "common/status_macros.h"
 #include "ps_server/checkpoint/checkpoint.h"
@@ -116,8 +117,8 @@ void ManifestWriter::Do(const StoreManifest& order) const {
 void ManifestWriter::Do(const RemoveStored& order) const {
   const absl::Status removed = Remove(order);
   if (removed.ok()) return;
-  spdlog::warn("event=checkpoint_not_removed version={} error=\"{}\"",
-               order.version.value(), std::string(removed.message()));
+  spdlog::warn("event=checkpoint_not_removed version={} error={}",
+               order.version.value(), LogValue(removed.message()));
 }
 
 // Somebody else may have restored it.

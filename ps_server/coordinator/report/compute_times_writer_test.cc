@@ -56,7 +56,7 @@ TEST_F(ComputeTimesWriterTest, WhatIsLeftIsWrittenWhenItGoes) {
 TEST_F(ComputeTimesWriterTest, NamesAFileThatCannotBeMade) {
   const auto refused = ComputeTimesWriter::Create("/nowhere/times.txt");
   EXPECT_EQ(refused.status().message(),
-            "/nowhere/times.txt: cannot be created");
+            "/nowhere/times.txt: cannot be created: No such file or directory");
 }
 
 }  // namespace

@@ -156,7 +156,7 @@ TEST(MetricsWriterTest, EveryLineIsThereAsSoonAsItIsWritten) {
 
 TEST(MetricsWriterTest, AFolderThatIsMissingIsNamed) {
   EXPECT_EQ(MetricsWriter::Create("/nonexistent/m").status().message(),
-            "/nonexistent/m: cannot be created");
+            "/nonexistent/m: cannot be created: No such file or directory");
 }
 
 TEST(RunSummaryTest, HoldsTheFinalEvaluationAndTheCounts) {

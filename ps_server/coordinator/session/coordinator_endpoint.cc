@@ -24,9 +24,6 @@
 namespace sluice {
 namespace {
 
-// How long the request of a call may take to come.
-constexpr absl::Duration kRequestTimeout = absl::Seconds(10);
-
 // A call with one request and one reply, and after it the next one of its
 // kind. Deletes itself.
 template <typename Request, typename Reply>
@@ -53,13 +50,13 @@ class RequestCall final : public QueuedCall {
     auto place = context_->admission.Admit(call_, rpc_);
     if (!place.ok()) return Finish(place.status());
     place_ = *std::move(place);
-    alarm_.Set(context_->queue.get(), FromNow(kRequestTimeout),
+    alarm_.Set(context_->queue.get(), FromNow(context_->request_timeout),
                on_alarm_.Begin());
     stream_.Read(&request_, on_request_.Begin());
   }
   void OnRequest(bool ok) {
-    alarm_.Cancel();
     if (finished_) return;  // It has come too late.
+    alarm_.Cancel();
     place_.Took(static_cast<int64_t>(request_.ByteSizeLong()));
     if (!ok) {
       return Finish(absl::InvalidArgumentError(
@@ -67,14 +64,16 @@ class RequestCall final : public QueuedCall {
     }
     const absl::StatusOr<Reply> reply = answer_(request_);
     if (!reply.ok()) return Finish(reply.status());
+    finished_ = true;
     stream_.WriteAndFinish(*reply, grpc::WriteOptions(), grpc::Status::OK,
                            on_finished_.Begin());
   }
   void OnAlarm(bool ok) {
-    if (!ok || finished_) return;  // Cancelled.
+    // Cancelled, or in the queue behind the request already.
+    if (!ok || finished_) return;
     Finish(absl::DeadlineExceededError(
         absl::StrCat(RpcName(rpc_), " brought no request for ",
-                     absl::FormatDuration(kRequestTimeout))));
+                     absl::FormatDuration(context_->request_timeout))));
   }
   void OnFinished(bool ok) {}
 
@@ -102,8 +101,10 @@ class RequestCall final : public QueuedCall {
 
 CoordinatorEndpoint::CoordinatorEndpoint(Handler* handler,
                                          const TransportSecurity& security,
-                                         Listener* listener)
+                                         Listener* listener,
+                                         absl::Duration request_timeout)
     : context_(Admission(security, listener)) {
+  context_.request_timeout = request_timeout;
   SetHandler(handler);
 }
 

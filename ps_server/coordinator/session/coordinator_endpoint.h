@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "common/rpc/listener.h"
 #include "common/tls/transport_security.h"
 #include "proto/coordinator.pb.h"
@@ -42,10 +43,11 @@ class CoordinatorEndpoint {
   };
   // `handler` must outlive the endpoint. Null: SetHandler says it. `security`
   // says who may call. `listener` is that of the server, if it has one, and
-  // must outlive this.
+  // must outlive this. The request of a call has `request_timeout` to come.
   explicit CoordinatorEndpoint(
       Handler* handler, const TransportSecurity& security = TransportSecurity(),
-      Listener* listener = nullptr);
+      Listener* listener = nullptr,
+      absl::Duration request_timeout = absl::Seconds(10));
   // REQUIRES: Shutdown has been called, if Register was.
   ~CoordinatorEndpoint();
 

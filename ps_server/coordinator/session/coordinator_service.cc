@@ -25,8 +25,10 @@
 #include "absl/strings/str_cat.h"
 #include "common/await_for.h"
 #include "common/key_proto.h"
+#include "common/log_value.h"
 #include "common/named_thread.h"
 #include "common/status_macros.h"
+#include "common/storage_retry.h"
 #include "ps_server/coordinator/report/job_status.h"
 #include "ps_server/coordinator/session/frame_limits.h"
 #include "ps_server/decisions/event_conversion.h"
@@ -138,7 +140,7 @@ void CoordinatorService::Receive(const std::shared_ptr<FrameSink>& connection,
   Flush(touched);
   if (status.ok()) return;
   if (refusals_.Due(options_.clock->Now())) {
-    spdlog::warn("event=session_refused error=\"{}\"", status.ToString());
+    spdlog::warn("event=session_refused error={}", LogValue(status.ToString()));
   }
   connection->End(status);
   connection->Flush();
@@ -189,7 +191,7 @@ proto::JobStatus CoordinatorService::OnGetStatus() {
 }
 
 void CoordinatorService::OnStop(const proto::StopRequest& request) {
-  RequestStop(request.reason());
+  RequestStop(CutReason(request.reason()));
 }
 
 absl::StatusOr<proto::CheckpointReply>
@@ -250,19 +252,23 @@ void CoordinatorService::CarryOut(const Actions& actions) {
     log_since_ = options_.clock->Now();
   }
   // A log with a gap would be taken for one that is whole.
-  const absl::Status recorded = gap ? absl::OkStatus() : Record(actions);
+  absl::Status recorded = gap ? absl::OkStatus() : Record(actions);
   {
     absl::MutexLock lock(&mu_);
     recording_ = false;
   }
-  if (!gap && recorded.ok()) KeepResult(actions);
+  if (!gap && recorded.ok()) recorded = KeepResult(actions);
   std::vector<std::shared_ptr<FrameSink>> touched;
   {
     absl::MutexLock lock(&mu_);
     if (!recorded.ok()) {
       unrecorded_ = true;
-      if (!Over()) failed_here_ = true;
-      sessions_.Finish({std::string(recorded.message()), ""});
+      if (absl::IsPermissionDenied(recorded)) {
+        sessions_.Supersede();
+      } else {
+        if (!Over()) failed_here_ = true;
+        sessions_.Finish({std::string(recorded.message()), ""});
+      }
     }
     // Nothing that is not in the log may become known.
     if (!unrecorded_) Send(actions);
@@ -272,15 +278,19 @@ void CoordinatorService::CarryOut(const Actions& actions) {
 }
 
 // Whoever has heard of the end is gone, and cannot help to reach it again.
-void CoordinatorService::KeepResult(const Actions& actions) {
-  if (!options_.keep_result) return;
+absl::Status CoordinatorService::KeepResult(const Actions& actions) {
+  if (!options_.keep_result) return absl::OkStatus();
   for (const Action& action : actions) {
     const auto* finish = std::get_if<FinishRun>(&action);
     if (finish == nullptr || !finish->failure.empty()) continue;
     JobState state = State();
     state.phase = Phase::kFinished;
-    options_.keep_result(state, *finish);
+    const absl::Status kept = options_.keep_result(state, *finish);
+    if (absl::IsPermissionDenied(kept)) return kept;
+    if (kept.ok()) continue;
+    spdlog::warn("event=no_summary reason={}", LogValue(kept.message()));
   }
+  return absl::OkStatus();
 }
 
 void CoordinatorService::Send(const Actions& actions) {
@@ -300,14 +310,14 @@ absl::Status CoordinatorService::Record(const Actions& actions) {
   if (compute_times_ != nullptr) {
     const absl::Status status = compute_times_->Record(actions, seconds);
     if (!status.ok()) {
-      spdlog::warn("event=compute_times error=\"{}\"", status.ToString());
+      spdlog::warn("event=compute_times error={}", LogValue(status.ToString()));
     }
   }
   if (log_ == nullptr) return absl::OkStatus();
   const std::vector<proto::LogRecord> records = RecordsOf(actions, seconds);
   if (options_.goes_on && !goes_on_ &&
       absl::c_any_of(records, [](const auto& r) { return r.has_commit(); })) {
-    SLUICE_RETURN_IF_ERROR(options_.goes_on());
+    SLUICE_RETURN_IF_ERROR(GoOn());
     goes_on_ = true;
   }
   SLUICE_RETURN_IF_ERROR(Append(records));
@@ -316,14 +326,31 @@ absl::Status CoordinatorService::Record(const Actions& actions) {
   return absl::OkStatus();
 }
 
+absl::Status CoordinatorService::GoOn() {
+  const auto pause = [this](const absl::Status& why, absl::Duration duration) {
+    spdlog::warn("event=storage_retry pause_seconds={} error={}",
+                 absl::ToDoubleSeconds(duration), LogValue(why.message()));
+    absl::MutexLock lock(&mu_);
+    return !AwaitFor(&mu_, absl::Condition(this, &CoordinatorService::Ending),
+                     duration);
+  };
+  absl::Status status;
+  do {
+    status = ReadWithRetries(
+        absl::Seconds(options_.core.job.limits().storage_timeout_s()),
+        options_.clock, pause, options_.goes_on);
+  } while (absl::IsResourceExhausted(status) && AwaitRoom(status));
+  return status;
+}
+
 void CoordinatorService::CutLog(const Actions& actions) {
   const std::optional<Version> stored = StoredIn(actions);
   if (!stored.has_value()) return;
   const absl::Status cut = log_->Cut(*stored);
   if (cut.ok()) return;
   // It goes on in the file that it is in; the next checkpoint tries again.
-  spdlog::warn("event=log_not_cut version={} error=\"{}\"", stored->value(),
-               std::string(cut.message()));
+  spdlog::warn("event=log_not_cut version={} error={}", stored->value(),
+               LogValue(cut.message()));
 }
 
 absl::Status CoordinatorService::Append(
@@ -354,7 +381,7 @@ bool CoordinatorService::AwaitRoom(const absl::Status& failed) {
     first = std::exchange(log_waits_for_, what).empty();
   }
   if (first) {
-    spdlog::warn("event=no_room reason=\"{}\"", std::string(failed.message()));
+    spdlog::warn("event=no_room reason={}", LogValue(failed.message()));
   }
   absl::MutexLock lock(&mu_);
   return !AwaitFor(&mu_, absl::Condition(this, &CoordinatorService::Ending),
@@ -484,7 +511,7 @@ void CoordinatorService::WriteMetrics(const std::vector<std::string>& lines) {
   for (const std::string& line : lines) {
     const absl::Status status = metrics_->Write(line);
     if (!status.ok()) {
-      spdlog::warn("event=metrics error=\"{}\"", status.ToString());
+      spdlog::warn("event=metrics error={}", LogValue(status.ToString()));
     }
   }
 }

@@ -58,11 +58,15 @@ class CoordinatorService final : public CoordinatorEndpoint::Handler {
     // Where the job has checkpoints; needs a commit log.
     std::optional<ManifestWriter::Options> manifests;
     // Called on the thread that carries out, before the first update is
-    // recorded. May block. An error ends the generation. Empty: nobody asks.
+    // recorded. May block. Tried again while the disk does not answer
+    // (kUnavailable), for limits.storage_timeout_s, or has no room.
+    // kPermissionDenied: another process has taken a later generation. Any
+    // other error fails the run. Empty: nobody asks.
     std::function<absl::Status()> goes_on;
     // Called when the run has ended well, before anybody hears of it, on the
-    // thread that carries out. May block. Empty: nothing is to be kept of it.
-    std::function<void(const JobState&, const FinishRun&)> keep_result;
+    // thread that carries out. May block. kPermissionDenied as in `goes_on`:
+    // nobody hears of it. Empty: nothing is to be kept of it.
+    std::function<absl::Status(const JobState&, const FinishRun&)> keep_result;
     // Whether another process has taken a later generation; asked as often as
     // there is a tick. May block. Empty: none can.
     std::function<bool()> superseded;
@@ -123,13 +127,15 @@ class CoordinatorService final : public CoordinatorEndpoint::Handler {
   // Carries out what is decided, in order, until all has been and none follows.
   void CarryOutLoop() ABSL_LOCKS_EXCLUDED(mu_);
   void CarryOut(const Actions& actions) ABSL_LOCKS_EXCLUDED(mu_);
-  void KeepResult(const Actions& actions) ABSL_LOCKS_EXCLUDED(mu_);
+  absl::Status KeepResult(const Actions& actions) ABSL_LOCKS_EXCLUDED(mu_);
   void Send(const Actions& actions) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   static void Flush(const std::vector<std::shared_ptr<FrameSink>>& touched);
   absl::Status CheckJoin(const proto::Join& join) const;
   // Writes to the commit log, the compute times and the process's log what
   // `actions` ask for, and orders manifests. The error is the commit log's.
   absl::Status Record(const Actions& actions) ABSL_LOCKS_EXCLUDED(mu_);
+  // Asks options_.goes_on until it says so, or in vain.
+  absl::Status GoOn() ABSL_LOCKS_EXCLUDED(mu_);
   // Begins the log's next file where `actions` decide a checkpoint.
   void CutLog(const Actions& actions);
   // Waits for room on the disk, if it must; kResourceExhausted: in vain, since

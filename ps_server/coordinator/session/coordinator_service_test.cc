@@ -42,32 +42,6 @@ TEST(CoordinatorServiceTest, ARunReachesItsEndAndEverybodyHearsOfIt) {
   }
 }
 
-TEST(CoordinatorServiceTest, TheResultIsKeptBeforeAnybodyHearsOfTheEnd) {
-  CoordinatorService::Options options = RunOf(1, 2, 50);
-  std::atomic<Peers*> peers = nullptr;
-  std::vector<JobState> kept;
-  std::atomic<CoordinatorService*> service = nullptr;
-  options.keep_result = [&](const JobState& state, const FinishRun& finish) {
-    EXPECT_EQ(finish.failure, "");
-    kept.push_back(state);
-    EXPECT_EQ(service.load()->OnGetStatus().phase(), "finishing");
-    for (auto& peer : peers.load()->all) {
-      const auto received = peer->received();
-      EXPECT_TRUE(received.empty() || !received.back().has_finish());
-    }
-  };
-  Lead lead(std::move(options));
-  service = &lead.service();
-  Peers all(lead, 1, 1);
-  peers = &all;
-  FakePeer last(lead, proto::WORKER, 1);  // The run begins.
-  lead.service().AwaitEnd();
-  EXPECT_EQ(lead.service().OnGetStatus().phase(), "finished");
-  ASSERT_EQ(kept.size(), 1);
-  EXPECT_EQ(kept[0].version, Version(50));
-  EXPECT_EQ(kept[0].phase, Phase::kFinished);
-}
-
 TEST(CoordinatorServiceTest, AReadyThatCameWithItsGradientCountsOnce) {
   Lead lead(RunOf(1, 1, 20));
   const auto say = [&](const proto::Ready& ready) {

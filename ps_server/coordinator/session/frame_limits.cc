@@ -1,6 +1,7 @@
 #include "ps_server/coordinator/session/frame_limits.h"
 
 #include <string>
+#include <utility>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
@@ -44,16 +45,18 @@ std::string* ReasonIn(proto::ToCoordinator* frame) {
   }
 }
 
-// Its first bytes, without a part of a character of UTF-8.
-void CutTo(size_t most, std::string* text) {
-  const auto continues = [&](size_t at) {
-    return (static_cast<unsigned char>((*text)[at]) & 0xC0) == 0x80;
+}  // namespace
+
+std::string CutReason(std::string reason) {
+  size_t most = kMostReasonBytes;
+  if (reason.size() <= most) return reason;
+  const auto continues = [&](size_t at) {  // A character of UTF-8.
+    return (static_cast<unsigned char>(reason[at]) & 0xC0) == 0x80;
   };
   while (most > 0 && continues(most)) --most;
-  text->resize(most);
+  reason.resize(most);
+  return reason;
 }
-
-}  // namespace
 
 absl::Status CheckNames(const proto::Join& join) {
   SLUICE_ASSIGN_OR_RETURN(const Peer peer,
@@ -88,7 +91,7 @@ std::optional<proto::ToCoordinator> WithReasonCut(
   if (reason == nullptr || reason->size() <= kMostReasonBytes) {
     return std::nullopt;
   }
-  CutTo(kMostReasonBytes, reason);
+  *reason = CutReason(std::move(*reason));
   return cut;
 }
 

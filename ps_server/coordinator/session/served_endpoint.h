@@ -20,8 +20,10 @@ namespace sluice {
 class ServedEndpoint {
  public:
   // `handler` must outlive this.
-  explicit ServedEndpoint(CoordinatorEndpoint::Handler* handler)
-      : endpoint_(handler) {
+  explicit ServedEndpoint(CoordinatorEndpoint::Handler* handler,
+                          absl::Duration request_timeout = absl::Seconds(10))
+      : endpoint_(handler, TransportSecurity(), /*listener=*/nullptr,
+                  request_timeout) {
     grpc::ServerBuilder builder;
     int port = 0;
     ApplyServerOptions(&builder);

@@ -85,6 +85,7 @@ class SessionStream final : public FrameSink,
     std::unique_ptr<grpc::ServerCompletionQueue> queue;
     LiveCalls calls;
     Handler* handler = nullptr;
+    absl::Duration request_timeout;  // Of the calls with one request.
   };
 
   // Takes the next connection that a client opens, and then the one after it:
