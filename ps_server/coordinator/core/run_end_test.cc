@@ -287,8 +287,7 @@ TEST(FinishTest, AfterTheEndNobodyJoinsAndNothingIsSaid) {
   run.Start();
   FinishTraining(run);
   run.Forget();
-  EXPECT_TRUE(
-      absl::IsFailedPrecondition(run.Join({Role::kWorker, 7}).status()));
+  EXPECT_TRUE(absl::IsUnavailable(run.Join({Role::kWorker, 7}).status()));
   run.Advance(absl::Seconds(60));
   EXPECT_TRUE(run.out().empty());
 }

@@ -50,7 +50,7 @@ class RequestCall final : public QueuedCall {
     auto place = context_->admission.Admit(call_, rpc_);
     if (!place.ok()) return Finish(place.status());
     place_ = *std::move(place);
-    alarm_.Set(context_->queue.get(), FromNow(context_->request_timeout),
+    alarm_.Set(context_->queue.get(), FromNow(context_->first_timeout),
                on_alarm_.Begin());
     stream_.Read(&request_, on_request_.Begin());
   }
@@ -73,7 +73,7 @@ class RequestCall final : public QueuedCall {
     if (!ok || finished_) return;
     Finish(absl::DeadlineExceededError(
         absl::StrCat(RpcName(rpc_), " brought no request for ",
-                     absl::FormatDuration(context_->request_timeout))));
+                     absl::FormatDuration(context_->first_timeout))));
   }
   void OnFinished(bool ok) {}
 
@@ -102,9 +102,9 @@ class RequestCall final : public QueuedCall {
 CoordinatorEndpoint::CoordinatorEndpoint(Handler* handler,
                                          const TransportSecurity& security,
                                          Listener* listener,
-                                         absl::Duration request_timeout)
+                                         absl::Duration first_timeout)
     : context_(Admission(security, listener)) {
-  context_.request_timeout = request_timeout;
+  context_.first_timeout = first_timeout;
   SetHandler(handler);
 }
 

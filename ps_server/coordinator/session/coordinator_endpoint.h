@@ -43,11 +43,12 @@ class CoordinatorEndpoint {
   };
   // `handler` must outlive the endpoint. Null: SetHandler says it. `security`
   // says who may call. `listener` is that of the server, if it has one, and
-  // must outlive this. The request of a call has `request_timeout` to come.
+  // must outlive this. The request of a call and
+  // the Join of a session have `first_timeout` to come.
   explicit CoordinatorEndpoint(
       Handler* handler, const TransportSecurity& security = TransportSecurity(),
       Listener* listener = nullptr,
-      absl::Duration request_timeout = absl::Seconds(10));
+      absl::Duration first_timeout = absl::Seconds(10));
   // REQUIRES: Shutdown has been called, if Register was.
   ~CoordinatorEndpoint();
 

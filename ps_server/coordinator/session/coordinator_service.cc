@@ -191,7 +191,9 @@ proto::JobStatus CoordinatorService::OnGetStatus() {
 }
 
 void CoordinatorService::OnStop(const proto::StopRequest& request) {
-  RequestStop(CutReason(request.reason()));
+  std::string reason = request.reason();
+  CutReason(&reason);
+  RequestStop(reason);
 }
 
 absl::StatusOr<proto::CheckpointReply>

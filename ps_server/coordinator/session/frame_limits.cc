@@ -1,7 +1,6 @@
 #include "ps_server/coordinator/session/frame_limits.h"
 
 #include <string>
-#include <utility>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
@@ -47,15 +46,14 @@ std::string* ReasonIn(proto::ToCoordinator* frame) {
 
 }  // namespace
 
-std::string CutReason(std::string reason) {
+void CutReason(std::string* reason) {
   size_t most = kMostReasonBytes;
-  if (reason.size() <= most) return reason;
+  if (reason->size() <= most) return;
   const auto continues = [&](size_t at) {  // A character of UTF-8.
-    return (static_cast<unsigned char>(reason[at]) & 0xC0) == 0x80;
+    return (static_cast<unsigned char>((*reason)[at]) & 0xC0) == 0x80;
   };
   while (most > 0 && continues(most)) --most;
-  reason.resize(most);
-  return reason;
+  reason->resize(most);
 }
 
 absl::Status CheckNames(const proto::Join& join) {
@@ -91,7 +89,7 @@ std::optional<proto::ToCoordinator> WithReasonCut(
   if (reason == nullptr || reason->size() <= kMostReasonBytes) {
     return std::nullopt;
   }
-  *reason = CutReason(std::move(*reason));
+  CutReason(reason);
   return cut;
 }
 

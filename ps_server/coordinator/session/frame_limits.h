@@ -19,8 +19,9 @@ inline constexpr int kMostReasonBytes = 4096;
 // control characters. kInvalidArgument names the process and the field.
 absl::Status CheckNames(const proto::Join& join);
 
-// Its first kMostReasonBytes bytes, without a part of a character of UTF-8.
-std::string CutReason(std::string reason);
+// Leaves its first kMostReasonBytes bytes, without a part of a character of
+// UTF-8.
+void CutReason(std::string* reason);
 
 // `frame` with its reason cut to kMostReasonBytes; nullopt: it has no such
 // reason.

@@ -21,9 +21,9 @@ class ServedEndpoint {
  public:
   // `handler` must outlive this.
   explicit ServedEndpoint(CoordinatorEndpoint::Handler* handler,
-                          absl::Duration request_timeout = absl::Seconds(10))
+                          absl::Duration first_timeout = absl::Seconds(10))
       : endpoint_(handler, TransportSecurity(), /*listener=*/nullptr,
-                  request_timeout) {
+                  first_timeout) {
     grpc::ServerBuilder builder;
     int port = 0;
     ApplyServerOptions(&builder);

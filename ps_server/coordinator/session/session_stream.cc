@@ -24,8 +24,6 @@
 namespace sluice {
 namespace {
 
-// How long the first frame of a connection may take to come.
-constexpr absl::Duration kJoinTimeout = absl::Seconds(10);
 // Of frames that travel together, but for a first one that is larger.
 constexpr size_t kMostBytesTogether = 64 << 10;
 
@@ -71,7 +69,7 @@ void SessionStream::OnOpen(bool ok) {
   }
   caller_ = place->caller();
   call_->place = *std::move(place);
-  call_->alarm.Set(context_->queue.get(), FromNow(kJoinTimeout),
+  call_->alarm.Set(context_->queue.get(), FromNow(context_->first_timeout),
                    Begin(&on_alarm_));
   Read();
 }
@@ -118,8 +116,8 @@ absl::Status SessionStream::Judge(const proto::ToCoordinator& frame) const {
 
 void SessionStream::OnAlarm(bool ok) {
   if (!ok || !silent_) return;  // Cancelled.
-  End(absl::DeadlineExceededError(
-      absl::StrCat("no Join came for ", absl::FormatDuration(kJoinTimeout))));
+  End(absl::DeadlineExceededError(absl::StrCat(
+      "no Join came for ", absl::FormatDuration(context_->first_timeout))));
   Flush();
 }
 

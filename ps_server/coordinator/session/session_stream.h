@@ -85,7 +85,8 @@ class SessionStream final : public FrameSink,
     std::unique_ptr<grpc::ServerCompletionQueue> queue;
     LiveCalls calls;
     Handler* handler = nullptr;
-    absl::Duration request_timeout;  // Of the calls with one request.
+    // How long a call's request, or a session's Join, may take to come.
+    absl::Duration first_timeout;
   };
 
   // Takes the next connection that a client opens, and then the one after it:
