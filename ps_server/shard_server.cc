@@ -37,6 +37,7 @@
 #include "common/run_id.h"
 #include "common/status_macros.h"
 #include "ps_server/addresses.h"
+#include "ps_server/coordinator/log/commit_log_file.h"
 #include "ps_server/coordinator/session/finished_run.h"
 #include "ps_server/coordinator/session/job_agreement.h"
 #include "ps_server/resume.h"
@@ -265,8 +266,13 @@ absl::Status ShardServer::TakeGeneration(const Flags& flags,
   std::unique_ptr<Lead> lead;  // The generation is taken once.
   const auto take = [&]() -> absl::StatusOr<std::unique_ptr<Lead>> {
     if (lead == nullptr) {
-      SLUICE_ASSIGN_OR_RETURN(lead, Lead::Create(job, run_dir, resumption,
-                                                 recovery, run_id_, clock_));
+      auto created =
+          Lead::Create(job, run_dir, resumption, recovery, run_id_, clock_);
+      // What is left is the log of a generation that never began.
+      if (resumption.has_value() && LeavesLog(created.status())) {
+        resumption->generation = resumption->generation + 1;
+      }
+      SLUICE_ASSIGN_OR_RETURN(lead, std::move(created));
     }
     SLUICE_RETURN_IF_ERROR(lead->WriteAddresses(address_, {}));
     return std::move(lead);

@@ -131,6 +131,21 @@ class StorageTest(unittest.TestCase):
                 self.await_restored(run)
                 self.went_on_from(run, version)
 
+    def test_a_generation_whose_log_cannot_be_removed_is_passed_over(self):
+        with self.start() as run:
+            version = self.await_checkpoint(run)
+            log, claim = run.dir / "commit_log-2", run.dir / "lead-2"
+            with self.disk.faults(f"in --shard=0 stall write {claim}"):
+                run.signal("ps_server-0", signal.SIGKILL)
+                harness.wait_until(log.exists, "the generation's log",
+                                   run.process)
+                self.disk.set(f"in --shard=0 fail EIO write {claim}",
+                              f"in --shard=0 fail EIO write {log}")
+                self.await_said(run, "ps_server-0", "event=storage_retry")
+            # Its own log is not that of another lead.
+            self.await_restored(run, generation=3)
+            self.went_on_from(run, version)
+
     def test_a_lead_that_waits_for_its_disk_can_be_stopped(self):
         folder = harness.scratch()
         log = folder / "lead.log"

@@ -20,6 +20,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/cord.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
@@ -37,6 +38,7 @@ constexpr size_t kMaxRecordBytes = size_t{1} << 30;
 // ends and all but the largest commits are shorter.
 constexpr size_t kMostToLookFor = size_t{1} << 20;
 constexpr size_t kReadBytes = size_t{1} << 18;
+constexpr char kLeavesLog[] = "sluice/leaves_log";
 
 void AppendLittleEndian(uint64_t value, int bytes, std::string* out) {
   for (int i = 0; i < bytes; ++i) {
@@ -89,13 +91,20 @@ absl::StatusOr<std::shared_ptr<CommitLogWriter::File>> CommitLogWriter::Begin(
   std::string text;
   AppendRecord(record, &text);
   const absl::Status written = disk->Write(created, path, text);
-  if (!written.ok()) {
-    // A file without a header is passed over by whoever reads.
-    disk->Remove(path).IgnoreError();
-    return written;
-  }
+  // A file without a header is passed over by whoever reads.
+  if (!written.ok()) return WithoutLog(written, path, disk);
   *bytes = static_cast<int64_t>(text.size());
   return file;
+}
+
+absl::Status WithoutLog(absl::Status failed, const std::string& path,
+                        FileOperations* disk) {
+  if (!disk->Remove(path).ok()) failed.SetPayload(kLeavesLog, absl::Cord());
+  return failed;
+}
+
+bool LeavesLog(const absl::Status& failed) {
+  return failed.GetPayload(kLeavesLog).has_value();
 }
 
 CommitLogWriter::CommitLogWriter(std::shared_ptr<File> file,

@@ -20,6 +20,13 @@
 
 namespace sluice {
 
+// Removes the log at `path`, whose generation comes to nothing because of
+// `failed`, and returns that. LeavesLog: the log could not be removed either,
+// so no further attempt can take that generation.
+absl::Status WithoutLog(absl::Status failed, const std::string& path,
+                        FileOperations* disk);
+bool LeavesLog(const absl::Status& failed);
+
 // Appends to a generation's commit log (format: proto/commit_log.proto), one
 // file after the other: PATH, then PATH.V for each version V at which it is
 // cut.

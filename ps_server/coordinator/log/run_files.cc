@@ -117,7 +117,7 @@ absl::StatusOr<std::unique_ptr<RunFiles>> RunFiles::Create(
   // there is a later one its log stays, as that of one that never began.
   if (files->log_ != nullptr && !absl::IsPermissionDenied(made)) {
     FileOperations disk;
-    disk.Remove(files->log_->path()).IgnoreError();
+    return WithoutLog(made, files->log_->path(), &disk);
   }
   return made;
 }
