@@ -57,4 +57,9 @@ absl::StatusOr<HostPort> ParseHostPort(absl::string_view address) {
                    address, "\""));
 }
 
+bool IsLocalSocket(absl::string_view address) {
+  return absl::StartsWith(address, "unix:") ||
+         absl::StartsWith(address, "unix-abstract:");
+}
+
 }  // namespace sluice

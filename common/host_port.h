@@ -25,6 +25,10 @@ struct HostPort {
 // kInvalidArgument says what was expected and what was found.
 absl::StatusOr<HostPort> ParseHostPort(absl::string_view address);
 
+// Whether it is gRPC's name of a socket that only this host reaches:
+// "unix:PATH" or "unix-abstract:NAME".
+bool IsLocalSocket(absl::string_view address);
+
 }  // namespace sluice
 
 #endif  // SLUICE_COMMON_HOST_PORT_H_

@@ -58,5 +58,12 @@ TEST(HostPortTest, OnlyThisMachineReachesTheLoopback) {
   }
 }
 
+TEST(HostPortTest, ASocketOfThisHostIsNamedAsGrpcNamesIt) {
+  EXPECT_TRUE(IsLocalSocket("unix:/run/a"));
+  EXPECT_TRUE(IsLocalSocket("unix-abstract:a"));
+  EXPECT_FALSE(IsLocalSocket("unix-1.train:7000"));
+  EXPECT_FALSE(IsLocalSocket("127.0.0.1:1"));
+}
+
 }  // namespace
 }  // namespace sluice

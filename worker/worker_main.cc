@@ -256,8 +256,8 @@ absl::StatusOr<LifeEnd> Live(const Self& self, ComputeContext& context,
   if (self.process.leave.left()) return LifeEnd{.told_to_leave = true};
   DescribeGroup(self, &session.join);
   session.on_message = [&](const proto::FromCoordinator& message) {
-    self.links.Down(message);
     inbox.Receive(message);
+    self.links.Down(message);
   };
   SLUICE_ASSIGN_OR_RETURN(client,
                           CoordinatorClient::Connect(std::move(session)));
@@ -295,6 +295,7 @@ absl::StatusOr<LifeEnd> Live(const Self& self, ComputeContext& context,
   end.session = client->Wait();
   inbox.Close("the session has ended");
   if (inbox.finish().has_value()) context.gradient->Abandon();
+  self.links.Sever();
   compute.join();
   end.told_to_leave = leave.Parted(self.slot);
   port.Parted(self.slot);
@@ -339,8 +340,12 @@ absl::StatusOr<LifeEnd> LiveAsMember(const Self& self, ComputeContext& context,
   ProcessPort& port = self.process.port;
   LeaveOnSignal& leave = self.process.leave;
   port.Joined([&tasks] { return tasks.Counted(); }, self.slot);
-  leave.Joined([&](const std::string& reason) { inbox.Close(reason); },
-               self.slot);
+  leave.Joined(
+      [&](const std::string& reason) {
+        inbox.Close(reason);
+        self.links.Sever();
+      },
+      self.slot);
   std::thread compute =
       tasks.Start(options, rejoins, &end.worked, [](const std::string&) {});
   compute.join();
@@ -497,7 +502,12 @@ int Run(const DaemonFlags& flags, const std::string& number,
   auto data = OpenData(*job, Split::kTrain);
   if (!data.ok()) return ExitCode(data.status());
   process.data = *std::move(data);
-  return RunSlots(process, group);
+  const int code = RunSlots(process, group);
+  if (process.listener != nullptr && process.listener->held_up()) {
+    spdlog::default_logger()->flush();
+    std::_Exit(code);
+  }
+  return code;
 }
 
 }  // namespace

@@ -76,8 +76,8 @@ Keepalive Keepalive::Within(absl::Duration silence) {
 
 Window WindowTo(absl::string_view address, bool tls) {
   const auto at = ParseHostPort(address);
-  const bool loopback = at.ok() && at->IsLoopback();
-  return loopback && !tls ? Window::kMessage : Window::kRoundTrip;
+  const bool within = IsLocalSocket(address) || (at.ok() && at->IsLoopback());
+  return within && !tls ? Window::kMessage : Window::kRoundTrip;
 }
 
 grpc::ChannelArguments BulkChannelArguments(Window window,

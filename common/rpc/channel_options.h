@@ -42,8 +42,9 @@ enum class Window {
   // 16 MiB.
   kRoundTrip,
 };
-// On a connection to `address`, "host:port". Plain text within one host has no
-// round trip to fill, and there the cache counts more.
+// On a connection to `address`, "host:port" or a socket of this host's. Plain
+// text within one host has no round trip to fill, and there the cache counts
+// more.
 Window WindowTo(absl::string_view address, bool tls);
 
 // For weights and gradients. Each channel has its own connection, so that a

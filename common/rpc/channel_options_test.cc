@@ -13,7 +13,8 @@ namespace sluice {
 namespace {
 
 TEST(WindowToTest, OnlyPlainTextWithinAHostKeepsToTheMessage) {
-  for (const char* address : {"127.0.0.1:7000", "localhost:7000", "[::1]:1"}) {
+  for (const char* address : {"127.0.0.1:7000", "localhost:7000", "[::1]:1",
+                              "unix-abstract:worker-0", "unix:/run/worker"}) {
     EXPECT_EQ(WindowTo(address, /*tls=*/false), Window::kMessage) << address;
     EXPECT_EQ(WindowTo(address, /*tls=*/true), Window::kRoundTrip) << address;
   }

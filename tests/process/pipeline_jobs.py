@@ -25,6 +25,24 @@ optimizer { learning_rate: 0.02 sgd { momentum: 0.9 } }
 stop { epochs: 2 }
 """
 
+# 32 MiB go from one stage to the next in each pass, and as many come back.
+WIDE = """
+sync { policy: SYNC }
+data { linear_regression { features: 31 train_samples: 4096 test_samples: 64 }
+       batch_size: 1024 }
+worker { micro_batch: 256 }
+model {
+  loss: MEAN_SQUARED_ERROR
+  layer { dense { units: 32768 } }
+  layer { tanh {} }
+  layer { dense { units: 16 } }
+  layer { tanh {} }
+  layer { dense { units: 1 } }
+}
+optimizer { learning_rate: 0.001 sgd {} }
+stop { epochs: 2000 }
+"""
+
 
 def stages(number, cuts=(), more=""):
     text = f"worker.group={{ pipeline_stages: {number} {more} "

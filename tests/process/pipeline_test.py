@@ -18,7 +18,7 @@ import unittest
 import cluster
 import harness
 import tls_run
-from pipeline_jobs import LONG, MLP, SLOW, SYNC, sound, stages
+from pipeline_jobs import LONG, MLP, SLOW, SYNC, WIDE, sound, stages
 
 # Four passes of 16 samples follow each other through the stages.
 LENET = ["worker.micro_batch=16", "stop.updates=6"]
@@ -158,6 +158,36 @@ class PipelineTest(unittest.TestCase):
             self.assertLess(time.monotonic() - stopped, 10)
             run.signal("worker-1.1", signal.SIGCONT)
         self.disturbed(strike, LONG + ["limits.lease_s=2"])
+
+    def test_a_member_that_stands_still_while_much_is_sent_to_it(self):
+        job = harness.write_job(WIDE)
+        for stopped, other, reason in (
+                ("worker-0.1", "worker-0", '"member 1 of worker 0 is gone"'),
+                ("worker-0", "worker-0.1", '"member 0 of worker 0 at ')):
+            with self.subTest(stopped=stopped), cluster.Training(
+                    job, *harness.sets([
+                        *stages(2, ["dense2"]), "limits.lease_s=2"]),
+                    "--workers=1", "--shards=1") as run:
+                for times in (1, 2, 3):  # Not each hits the middle of a piece.
+                    run.await_version(run.await_version(1)["version"] + 2)
+                    since = time.monotonic()
+                    run.signal(stopped, signal.SIGSTOP)
+                    said = f"event=link_broken reason={reason}"
+                    harness.wait_until(
+                        lambda: run.log(other).count(said) == times,
+                        "the link to be given up", run.process)
+                    self.assertLess(time.monotonic() - since, 10)
+                    run.signal(stopped, signal.SIGCONT)
+                run.await_version(run.await_version(1)["version"] + 2)
+                # Whoever waits for one that stands still ends when it is told.
+                run.signal(stopped, signal.SIGSTOP)
+                run.signal(other, signal.SIGTERM)
+                harness.wait_until(lambda: other not in run.pids(),
+                                   "the other member to end", run.process)
+                run.signal(stopped, signal.SIGCONT)
+                run.interrupt()
+                output = run.end()
+                self.assertEqual(run.process.returncode, 0, output)
 
     def test_the_first_member_that_is_killed(self):
         run, _ = self.disturbed(

@@ -12,7 +12,10 @@
 //   * Nothing overtakes the Welcome: what comes down before it is handed on
 //     waits in held_, but for a Finish, which ends whoever still waits.
 //   * A neighbour that is gone is said once in a life, and not after a Finish,
-//     behind which they all go.
+//     behind which they all go, nor after Sever.
+//   * Nothing here waits for a neighbour but BeginLife, AwaitWelcome and
+//     EndLife: not who hands on a message, and who sends to a neighbour waits
+//     no longer once the life is over.
 #include "worker/pipeline/group_links.h"
 
 #include <algorithm>
@@ -32,9 +35,9 @@ namespace {
 
 constexpr absl::Duration kLookEvery = absl::Milliseconds(100);
 
-// As a worker that is silent for so long is gone.
-Keepalive KeepaliveOf(const proto::Job& job) {
-  return Keepalive::Within(absl::Seconds(job.limits().lease_s()));
+// A worker that is silent for so long is gone, and a member, too.
+absl::Duration LeaseOf(const proto::Job& job) {
+  return absl::Seconds(job.limits().lease_s());
 }
 
 // Whether the members behind are to hear it.
@@ -83,7 +86,7 @@ absl::StatusOr<std::unique_ptr<MemberListener>> ListenForMembers(
     workers.push_back(WorkerOfSlot(job, group, slot).value());
   }
   return MemberListener::Listen(flags.listen, workers, security,
-                                KeepaliveOf(job));
+                                Keepalive::Within(LeaseOf(job)));
 }
 
 absl::StatusOr<std::unique_ptr<GroupLinks>> GroupLinks::Open(
@@ -106,11 +109,12 @@ absl::StatusOr<std::unique_ptr<GroupLinks>> GroupLinks::Open(
     SLUICE_ASSIGN_OR_RETURN(
         links->before_,
         UpstreamLink::To(flags.upstream[slot % flags.upstream.size()], self,
-                         security, KeepaliveOf(job.job)));
+                         security, LeaseOf(job.job)));
     links->slot_before_.emplace(links->before_.get(), turn);
   }
   if (listener != nullptr) {
-    links->behind_ = std::make_unique<DownstreamLink>(listener, self);
+    links->behind_ =
+        std::make_unique<DownstreamLink>(listener, self, LeaseOf(job.job));
     links->slot_behind_.emplace(links->behind_.get(), turn);
   }
   return links;
@@ -186,6 +190,21 @@ void GroupLinks::Break(const absl::Status& why) {
   }
   spdlog::warn("event=link_broken reason={}", LogValue(why.message()));
   life_.on_broken(why);
+  SeverBoth();  // Who computes may be sending to the other neighbour.
+}
+
+void GroupLinks::Sever() {
+  {
+    absl::MutexLock lock(&mu_);
+    if (over_) return;
+    over_ = true;
+  }
+  SeverBoth();
+}
+
+void GroupLinks::SeverBoth() {
+  if (before_ != nullptr) before_->Sever();
+  if (behind_ != nullptr) behind_->Sever();
 }
 
 absl::Status GroupLinks::broken() const {

@@ -55,7 +55,7 @@ absl::StatusOr<std::unique_ptr<MemberListener>> ListenForMembers(
 //   Welcomed        hands the Welcome on; Down and Up from now on
 //   EndLife         the links end
 //
-// Down, Wake and Up may be called from any thread.
+// Down, Wake, Up and Sever may be called from any thread, and do not block.
 //
 // Not thread-safe otherwise: call from the thread that owns the life.
 class GroupLinks {
@@ -101,6 +101,9 @@ class GroupLinks {
   absl::StatusOr<std::optional<proto::Welcome>> AwaitWelcome(bool rejoins);
   void Welcomed(const proto::Welcome& welcome);
   void EndLife();
+  // The life is over, but for EndLife: who computes no longer waits for a
+  // neighbour. Nothing where the run is over, of which they hear in order.
+  void Sever();
   // Why the life is over, where a neighbour is gone; else OK.
   absl::Status broken() const;
 
@@ -116,6 +119,7 @@ class GroupLinks {
   LinkWait WaitOf(bool rejoins) const;
   void OnUpstream(const proto::FromCoordinator& message);
   void Break(const absl::Status& why);
+  void SeverBoth();
 
   // Constant after Open.
   const MemberFlags flags_;
@@ -132,7 +136,7 @@ class GroupLinks {
   mutable absl::Mutex mu_;
   absl::Status broken_ ABSL_GUARDED_BY(mu_);
   std::optional<proto::Welcome> welcome_ ABSL_GUARDED_BY(mu_);
-  bool over_ ABSL_GUARDED_BY(mu_) = false;  // The run is.
+  bool over_ ABSL_GUARDED_BY(mu_) = false;  // The run is, or the life.
   // What goes down before the Welcome waits for it.
   bool welcomed_ ABSL_GUARDED_BY(mu_) = false;
   std::vector<proto::FromCoordinator> held_ ABSL_GUARDED_BY(mu_);

@@ -17,6 +17,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "worker/model/testing/model_testing.h"
+#include "worker/pipeline/testing/deaf_neighbours.h"
 
 namespace sluice {
 namespace {
@@ -246,6 +247,26 @@ TEST_F(GroupLinksTest, ABrokenLinkEndsTheLife) {
   broke_.WaitForNotification();
   EXPECT_EQ(links_->broken(),
             absl::UnavailableError("member 1 of worker 3 is gone"));
+}
+
+// The coordinator's session reads on, and who computes can be stopped.
+TEST_F(GroupLinksTest, NobodyWaitsForAMemberThatStandsStill) {
+  Open({0, {}, address_}, 2);
+  DeafBehind behind(address_);
+  std::thread links = StartThread("behind", [&] { behind.Link(); });
+  EXPECT_TRUE(links_->BeginLife(Life(), /*rejoins=*/false).ok());
+  links.join();
+  links_->Welcomed({});
+  proto::FromCoordinator cancel;
+  cancel.mutable_cancel()->set_reason(std::string(4 << 20, 'x'));
+  for (int i = 0; i < 4; ++i) links_->Down(cancel);  // It does not block.
+  std::thread sends = StartThread("sends", [this] {
+    links_->place().behind->Send(0, std::vector<uint8_t>(16 << 20));
+  });
+  links_->Sever();
+  sends.join();
+  links_->EndLife();
+  EXPECT_FALSE(broke_.HasBeenNotified()) << "nobody is at fault";
 }
 
 TEST_F(GroupLinksTest, WhenTheRunIsOverNoLinkBreaks) {

@@ -1,12 +1,25 @@
-// One stream a link, and on it messages and pieces of activations in the order
-// in which they were sent. So a Cancel comes before what belongs to the task
-// behind it, and whoever reads never waits for whoever computes: pieces go into
-// a queue, messages to a handler that must not block.
+// One stream a link, and on it messages and pieces of activations, each in the
+// order in which they were sent. Whoever reads never waits for whoever
+// computes: pieces go into a queue, messages to a handler that must not block.
+// What is written has a thread, too, so whoever tells never waits for the
+// neighbour, and the thread that computes no longer than the link lasts.
 //
 // A link breaks when its stream ends without Unlink: the neighbour's process is
 // gone, or has given the link up. Both sides hear of it at once where a process
-// dies, and by the connection's keepalive where it stands still, or a host or
-// the network does.
+// dies. Where it stands still, or a host or the network does, its silence says
+// so: each end says something every quarter of a lease. The connection's
+// keepalive does not see it while something is being sent, as its ping would
+// have to pass that.
+//
+//   writer    Write(pass 3) ..... the neighbour is stopped; its socket is full
+//   compute   Send(pass 5) ...... one is written, one waits
+//   watcher   four looks, nothing heard: Sever
+//   compute   ................... Send returns
+//   reader    Read: false         "member 1 of worker 3 is gone"; Receive says
+//   so writer    ................... until the neighbour goes on, or dies
+//
+// So a call outlives its link where its writer is held up, and nothing waits
+// for it but the end of the process.
 #include "worker/pipeline/member_link.h"
 
 #include <grpcpp/create_channel.h>
@@ -34,6 +47,8 @@ namespace {
 constexpr char kLinked[] = "sluice-linked";
 constexpr absl::Duration kLookEvery = absl::Milliseconds(100);
 constexpr absl::Duration kSayEvery = absl::Seconds(2);
+// A write ends by then when its call has ended, unless it is held up.
+constexpr absl::Duration kWriteEndsWithin = absl::Seconds(1);
 // For a member to hear that the run is over.
 constexpr absl::Duration kFarewell = absl::Seconds(2);
 
@@ -69,6 +84,12 @@ void LinkEnd::Begin(const GradientKey& task) {
   queue_.Begin(task);
 }
 
+std::thread LinkEnd::Watch() {
+  return StartThread("link-watch", [this] {
+    if (watch_.AwaitSilence()) Sever();
+  });
+}
+
 void LinkEnd::Send(int64_t pass, absl::Span<const uint8_t> bytes) {
   const auto size = static_cast<int64_t>(bytes.size());
   for (int64_t at = 0; at < size; at += kMemberPieceBytes) {
@@ -91,8 +112,11 @@ absl::Status LinkEnd::Receive(int64_t pass, absl::Span<uint8_t> into,
 // ---- The member behind.
 
 DownstreamLink::DownstreamLink(MemberListener* listener, MemberIdentity self,
-                               Clock* clock)
-    : listener_(*listener), self_(std::move(self)), clock_(clock) {
+                               absl::Duration lease, Clock* clock)
+    : LinkEnd(lease),
+      listener_(*listener),
+      self_(std::move(self)),
+      clock_(clock) {
   listener_.Add(self_.worker, [this](const auto& hello, auto* call) {
     return Serve(hello, call);
   });
@@ -134,52 +158,64 @@ absl::Status DownstreamLink::CheckInputs(
   return absl::OkStatus();
 }
 
+absl::StatusOr<DownstreamLink::Handlers> DownstreamLink::Take(
+    const proto::MemberHello& hello, MemberCall* call) {
+  absl::MutexLock lock(&mu_);
+  if (!awaited_ || serving_) {
+    return absl::UnavailableError(
+        absl::StrCat("member ", self_.member, " of worker ", self_.worker,
+                     serving_ ? " has a link to another process"
+                              : " is not ready for a link"));
+  }
+  SLUICE_RETURN_IF_ERROR(CheckInputs(hello));
+  awaited_ = false;
+  serving_ = true;
+  call_ = call;
+  finishing_ = false;
+  members_ = {.processes = {hello.process()},
+              .instruction_set = hello.instruction_set(),
+              .inputs = {hello.inputs().begin(), hello.inputs().end()}};
+  members_.processes.insert(members_.processes.end(), hello.behind().begin(),
+                            hello.behind().end());
+  queue_.Open();
+  watch_.Open();
+  return handlers_;
+}
+
+void DownstreamLink::Read(const Handlers& handlers, MemberCall* call) {
+  proto::ToUpstream message;
+  while (call->Read(&message)) {
+    watch_.Heard();
+    if (message.has_gradient()) {
+      queue_.Put(std::move(*message.mutable_gradient()));
+    } else if (message.has_to_coordinator()) {
+      handlers.on_message(message.to_coordinator());
+    }
+  }
+}
+
 absl::Status DownstreamLink::Serve(const proto::MemberHello& hello,
                                    MemberCall* call) {
   SLUICE_RETURN_IF_ERROR(CheckHello(hello));
-  Handlers handlers;
-  {
-    absl::MutexLock lock(&mu_);
-    if (!awaited_ || serving_) {
-      return absl::UnavailableError(
-          absl::StrCat("member ", self_.member, " of worker ", self_.worker,
-                       serving_ ? " has a link to another process"
-                                : " is not ready for a link"));
-    }
-    SLUICE_RETURN_IF_ERROR(CheckInputs(hello));
-    awaited_ = false;
-    serving_ = true;
-    call_ = call;
-    finishing_ = false;
-    handlers = handlers_;
-    members_ = {.processes = {hello.process()},
-                .instruction_set = hello.instruction_set(),
-                .inputs = {hello.inputs().begin(), hello.inputs().end()}};
-    members_.processes.insert(members_.processes.end(), hello.behind().begin(),
-                              hello.behind().end());
-    queue_.Open();
-  }
+  SLUICE_ASSIGN_OR_RETURN(const Handlers handlers, Take(hello, call));
   call->Begin(kLinked, "1");
+  call->StartWriter(watch_.beat());
   {
     absl::MutexLock lock(&mu_);
     linked_ = true;  // From now on others write to it.
   }
   spdlog::info("event=linked worker={} member={} process={}", self_.worker,
                self_.behind, LogValue(hello.process()));
-  proto::ToUpstream message;
-  while (call->Read(&message)) {
-    if (message.has_gradient()) {
-      queue_.Put(std::move(*message.mutable_gradient()));
-    } else {
-      handlers.on_message(message.to_coordinator());
-    }
-  }
+  std::thread watcher = Watch();
+  Read(handlers, call);
+  Sever();  // No write waits any longer.
+  watch_.Close();
+  watcher.join();
   const absl::Status why =
       absl::UnavailableError(absl::StrCat(Name(), " is gone"));
   queue_.Close(why);
   bool broken = false;
   {
-    absl::MutexLock write(&write_mu_);
     absl::MutexLock lock(&mu_);
     linked_ = false;
     call_ = nullptr;
@@ -224,24 +260,21 @@ MembersBehind DownstreamLink::members() {
 void DownstreamLink::Tell(const proto::FromCoordinator& message) {
   proto::ToDownstream down;
   *down.mutable_from_coordinator() = message;
-  Write(down);
+  absl::MutexLock lock(&mu_);
+  if (!linked_) return;
+  finishing_ |= message.has_finish();
+  call_->writer()->Tell(std::move(down));
 }
 
 void DownstreamLink::WritePiece(proto::Activations piece) {
-  proto::ToDownstream down;
-  *down.mutable_activations() = std::move(piece);
-  Write(down);
-}
-
-void DownstreamLink::Write(const proto::ToDownstream& message) {
-  absl::MutexLock write(&write_mu_);
-  MemberCall* call = nullptr;
+  std::shared_ptr<LinkWriter<proto::ToDownstream>> writer;
   {
     absl::MutexLock lock(&mu_);
-    if (linked_) call = call_;  // Stays while write_mu_ is held.
-    finishing_ |= message.from_coordinator().has_finish();
+    if (linked_) writer = call_->writer();
   }
-  if (call != nullptr) call->Write(message);
+  proto::ToDownstream down;
+  *down.mutable_activations() = std::move(piece);
+  if (writer != nullptr) writer->Send(std::move(down));
 }
 
 void DownstreamLink::Unlink() {
@@ -257,26 +290,41 @@ void DownstreamLink::Unlink() {
   mu_.Await(absl::Condition(&ended));
 }
 
+void DownstreamLink::Sever() {
+  absl::MutexLock lock(&mu_);
+  if (call_ != nullptr) call_->Cancel();
+  if (linked_) call_->writer()->Close();
+}
+
 // ---- The member before.
+
+struct UpstreamLink::Call {
+  using Stream =
+      grpc::ClientReaderWriter<proto::ToUpstream, proto::ToDownstream>;
+  grpc::ClientContext context;
+  std::unique_ptr<Stream> stream;
+  std::unique_ptr<LinkWriter<proto::ToUpstream>> writer;  // Once linked.
+};
 
 absl::StatusOr<std::unique_ptr<UpstreamLink>> UpstreamLink::To(
     const std::string& address, MemberIdentity self,
-    const TransportSecurity& security, const Keepalive& keepalive,
-    Clock* clock) {
+    const TransportSecurity& security, absl::Duration lease, Clock* clock) {
   SLUICE_RETURN_IF_ERROR(AllowMember(security, "--upstream", address));
   return std::unique_ptr<UpstreamLink>(
-      new UpstreamLink(address, std::move(self), security, keepalive, clock));
+      new UpstreamLink(address, std::move(self), security, lease, clock));
 }
 
 UpstreamLink::UpstreamLink(std::string address, MemberIdentity self,
                            const TransportSecurity& security,
-                           const Keepalive& keepalive, Clock* clock)
-    : address_(std::move(address)),
+                           absl::Duration lease, Clock* clock)
+    : LinkEnd(lease),
+      address_(std::move(address)),
       self_(std::move(self)),
       clock_(clock),
       channel_(grpc::CreateCustomChannel(
           address_, security.ToWorkers(),
-          BulkChannelArguments(WindowTo(address_, security.tls()), keepalive))),
+          BulkChannelArguments(WindowTo(address_, security.tls()),
+                               Keepalive::Within(lease)))),
       stub_(proto::Member::NewStub(channel_)) {}
 
 UpstreamLink::~UpstreamLink() { Unlink(); }
@@ -286,9 +334,10 @@ std::string UpstreamLink::Name() const {
                       " at ", address_);
 }
 
-absl::Status UpstreamLink::LinkOnce(const MembersBehind& behind) {
-  auto context = std::make_unique<grpc::ClientContext>();
-  std::unique_ptr<Stream> stream = stub_->Link(context.get());
+absl::StatusOr<std::shared_ptr<UpstreamLink::Call>> UpstreamLink::LinkOnce(
+    const MembersBehind& behind) {
+  auto call = std::make_shared<Call>();
+  call->stream = stub_->Link(&call->context);
   proto::ToUpstream first;
   proto::MemberHello* hello = first.mutable_hello();
   hello->set_worker(self_.worker);
@@ -303,27 +352,33 @@ absl::Status UpstreamLink::LinkOnce(const MembersBehind& behind) {
           ? self_.instruction_set
           : std::min(self_.instruction_set, behind.instruction_set));
   hello->mutable_inputs()->insert(behind.inputs.begin(), behind.inputs.end());
-  stream->Write(first);
+  call->stream->Write(first);
   // It sends them when it has taken the link.
-  stream->WaitForInitialMetadata();
-  if (context->GetServerInitialMetadata().count(kLinked) == 0) {
-    const absl::Status refused = FromGrpcStatus(stream->Finish());
+  call->stream->WaitForInitialMetadata();
+  if (call->context.GetServerInitialMetadata().count(kLinked) == 0) {
+    const absl::Status refused = FromGrpcStatus(call->stream->Finish());
     return refused.ok() ? absl::UnavailableError("the link ended") : refused;
   }
-  context_ = std::move(context);
-  absl::MutexLock write(&write_mu_);
-  stream_ = std::move(stream);
-  return absl::OkStatus();
+  call->writer = std::make_unique<LinkWriter<proto::ToUpstream>>(
+      watch_.beat(), [stream = call->stream.get()](const auto& message) {
+        stream->Write(message);
+      });
+  return call;
 }
 
 absl::Status UpstreamLink::Link(const LinkWait& wait, Handlers handlers,
                                 const MembersBehind& behind) {
   std::string last;
+  std::shared_ptr<Call> call;
   SLUICE_RETURN_IF_ERROR(WaitFor(
       wait, clock_, [&] { return absl::StrCat(Name(), " (", last, ")"); },
       [&]() -> absl::StatusOr<bool> {
-        const absl::Status linked = LinkOnce(behind);
-        if (linked.ok()) return true;
+        auto made = LinkOnce(behind);
+        if (made.ok()) {
+          call = *std::move(made);
+          return true;
+        }
+        const absl::Status& linked = made.status();
         last = std::string(linked.message());
         if (!absl::IsUnavailable(linked) && !absl::IsCancelled(linked)) {
           return absl::Status(linked.code(),
@@ -338,22 +393,30 @@ absl::Status UpstreamLink::Link(const LinkWait& wait, Handlers handlers,
         }
         return false;
       }));
-  if (stream_ == nullptr) return absl::OkStatus();  // Stopped.
+  if (call == nullptr) return absl::OkStatus();  // Stopped.
   queue_.Open();
-  reader_ = StartThread(
-      "link-read", [this, handlers = std::move(handlers)] { Read(handlers); });
+  watch_.Open();
+  {
+    absl::MutexLock lock(&mu_);
+    call_ = call;
+  }
+  reader_ = StartThread("link-read", [this, handlers = std::move(handlers),
+                                      call] { Read(handlers, call.get()); });
+  watcher_ = Watch();
   return absl::OkStatus();
 }
 
-void UpstreamLink::Read(const Handlers& handlers) {
+void UpstreamLink::Read(const Handlers& handlers, Call* call) {
   proto::ToDownstream message;
-  while (stream_->Read(&message)) {
+  while (call->stream->Read(&message)) {
+    watch_.Heard();
     if (message.has_activations()) {
       queue_.Put(std::move(*message.mutable_activations()));
-    } else {
+    } else if (message.has_from_coordinator()) {
       handlers.on_message(message.from_coordinator());
     }
   }
+  Sever();  // No write waits any longer.
   const absl::Status why =
       absl::UnavailableError(absl::StrCat(Name(), " is gone"));
   queue_.Close(why);
@@ -363,31 +426,47 @@ void UpstreamLink::Read(const Handlers& handlers) {
 void UpstreamLink::Tell(const proto::ToCoordinator& answer) {
   proto::ToUpstream up;
   *up.mutable_to_coordinator() = answer;
-  Write(up);
+  absl::MutexLock lock(&mu_);
+  if (call_ != nullptr) call_->writer->Tell(std::move(up));
 }
 
 void UpstreamLink::WritePiece(proto::Activations piece) {
+  std::shared_ptr<Call> call;
+  {
+    absl::MutexLock lock(&mu_);
+    call = call_;
+  }
   proto::ToUpstream up;
   *up.mutable_gradient() = std::move(piece);
-  Write(up);
+  if (call != nullptr) call->writer->Send(std::move(up));
 }
 
-void UpstreamLink::Write(const proto::ToUpstream& message) {
-  absl::MutexLock write(&write_mu_);
-  if (stream_ != nullptr) stream_->Write(message);
+void UpstreamLink::Sever() {
+  absl::MutexLock lock(&mu_);
+  if (call_ == nullptr) return;
+  call_->context.TryCancel();
+  call_->writer->Close();
 }
 
 void UpstreamLink::Unlink() {
-  if (stream_ == nullptr) return;
+  Sever();
+  watch_.Close();
+  if (!reader_.joinable()) return;
+  reader_.join();
+  watcher_.join();
+  std::shared_ptr<Call> call;
   {
-    absl::MutexLock write(&write_mu_);
-    stream_->WritesDone();
+    absl::MutexLock lock(&mu_);
+    call.swap(call_);
   }
-  context_->TryCancel();
-  if (reader_.joinable()) reader_.join();
-  stream_->Finish().ok();
-  absl::MutexLock write(&write_mu_);
-  stream_.reset();
+  if (call->writer->EndsWithin(kWriteEndsWithin)) {
+    call->stream->Finish();
+    return;
+  }
+  StartThread("link-left", [call, channel = channel_] {
+    call->writer->AwaitEnd();
+    call->stream->Finish();
+  }).detach();
 }
 
 }  // namespace sluice

@@ -14,12 +14,13 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "common/clock.h"
-#include "common/rpc/channel_options.h"
 #include "common/tls/transport_security.h"
 #include "proto/member.grpc.pb.h"
 #include "worker/pipeline/activation_queue.h"
+#include "worker/pipeline/link_writer.h"
 #include "worker/pipeline/member_listener.h"
 #include "worker/pipeline/neighbour.h"
+#include "worker/pipeline/silence_watch.h"
 
 // The members of a worker form a chain: each is linked to the one before it
 // (upstream), which listens. The first one has the session with the
@@ -70,7 +71,12 @@ struct LinkHandlers {
   std::function<void(const absl::Status&)> on_broken;
 };
 
-// An end of a link, as the thread that computes sees it.
+// As limits.lease_s.
+inline constexpr absl::Duration kDefaultLease = absl::Seconds(5);
+
+// An end of a link, as the thread that computes sees it. A neighbour that is
+// silent for a lease is gone, and nobody waits for it any longer: neither who
+// sends to it nor who receives.
 class LinkEnd : public Neighbour {
  public:
   void Begin(const GradientKey& task) final;
@@ -79,11 +85,18 @@ class LinkEnd : public Neighbour {
                        const CancelToken& cancel) final;
   // Makes Receive look at its token. From any thread.
   void Wake() { queue_.Wake(); }
+  // Breaks the link, if there is one: who sends and who receives no longer
+  // waits. From any thread; does not block.
+  virtual void Sever() = 0;
 
  protected:
+  explicit LinkEnd(absl::Duration lease) : watch_(lease) {}
   virtual void WritePiece(proto::Activations piece) = 0;
+  // Severs the link where nothing is heard; until the watch is closed.
+  std::thread Watch();
 
   ActivationQueue queue_;
+  SilenceWatch watch_;
 
  private:
   proto::Key task_;  // Of the compute thread.
@@ -92,13 +105,15 @@ class LinkEnd : public Neighbour {
 // The link to the member behind this one, which connects here.
 //
 // The handlers are called on a thread of the server's. Tell may be called from
-// any thread.
+// any thread, and does not block.
 //
 // Not thread-safe otherwise: call from the thread that owns the life.
 class DownstreamLink final : public LinkEnd {
  public:
-  // Of what comes to `listener`, which must outlive it, the worker's.
+  // Of what comes to `listener`, which must outlive it, the worker's. A
+  // neighbour that is silent for `lease` is gone.
   DownstreamLink(MemberListener* listener, MemberIdentity self,
+                 absl::Duration lease = kDefaultLease,
                  Clock* clock = Clock::Real());
   ~DownstreamLink() override;
 
@@ -116,15 +131,19 @@ class DownstreamLink final : public LinkEnd {
   // Ends the link, if there is one: of a run that is over when the member has
   // heard so, for at most 2 s. No handler runs any more.
   void Unlink();
+  void Sever() override;
 
  private:
   // Serves one call until it ends.
   absl::Status Serve(const proto::MemberHello& hello, MemberCall* call);
+  // Makes it that of this link, if one is awaited; who hears what comes on it.
+  absl::StatusOr<Handlers> Take(const proto::MemberHello& hello,
+                                MemberCall* call);
+  void Read(const Handlers& handlers, MemberCall* call);
   absl::Status CheckHello(const proto::MemberHello& hello) const;
   absl::Status CheckInputs(const proto::MemberHello& hello) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void WritePiece(proto::Activations piece) override;
-  void Write(const proto::ToDownstream& message);
   std::string Name() const;  // "member 1 of worker 3"
 
   // Constant after construction.
@@ -132,7 +151,7 @@ class DownstreamLink final : public LinkEnd {
   const MemberIdentity self_;
   Clock* const clock_;
 
-  absl::Mutex mu_;
+  absl::Mutex mu_;  // Before a writer's.
   bool awaited_ ABSL_GUARDED_BY(mu_) = false;
   bool serving_ ABSL_GUARDED_BY(mu_) = false;  // Handlers may be called.
   bool broken_ ABSL_GUARDED_BY(mu_) = false;
@@ -140,25 +159,23 @@ class DownstreamLink final : public LinkEnd {
   MemberInputs inputs_ ABSL_GUARDED_BY(mu_);
   MembersBehind members_ ABSL_GUARDED_BY(mu_);
   MemberCall* call_ ABSL_GUARDED_BY(mu_) = nullptr;  // Null: none is served.
-  bool linked_ ABSL_GUARDED_BY(mu_) = false;         // It may be written to.
-  bool finishing_ ABSL_GUARDED_BY(mu_) = false;      // Its Finish was sent.
-
-  absl::Mutex write_mu_;  // Held while a message is written.
+  bool linked_ ABSL_GUARDED_BY(mu_) = false;         // It has a writer.
+  bool finishing_ ABSL_GUARDED_BY(mu_) = false;      // Its Finish was told.
 };
 
 // The link to the member before this one.
 //
 // The handlers are called on the link's own thread. Tell may be called from any
-// thread.
+// thread, and does not block.
 //
 // Not thread-safe otherwise: call from the thread that owns the life.
 class UpstreamLink final : public LinkEnd {
  public:
-  // `address` is that at which the member before listens; `keepalive` is its,
-  // too. kInvalidArgument: it may not be connected to.
+  // `address` is that at which the member before listens; one that is silent
+  // for `lease` is gone. kInvalidArgument: it may not be connected to.
   static absl::StatusOr<std::unique_ptr<UpstreamLink>> To(
       const std::string& address, MemberIdentity self,
-      const TransportSecurity& security, const Keepalive& keepalive = {},
+      const TransportSecurity& security, absl::Duration lease = kDefaultLease,
       Clock* clock = Clock::Real());
   ~UpstreamLink() override;
 
@@ -172,18 +189,17 @@ class UpstreamLink final : public LinkEnd {
   // Hands it an answer for the coordinator; nothing where it is gone.
   void Tell(const proto::ToCoordinator& answer);
   void Unlink();
+  void Sever() override;
 
  private:
-  using Stream =
-      grpc::ClientReaderWriter<proto::ToUpstream, proto::ToDownstream>;
+  struct Call;
 
   UpstreamLink(std::string address, MemberIdentity self,
-               const TransportSecurity& security, const Keepalive& keepalive,
+               const TransportSecurity& security, absl::Duration lease,
                Clock* clock);
-  absl::Status LinkOnce(const MembersBehind& behind);
-  void Read(const Handlers& handlers);
+  absl::StatusOr<std::shared_ptr<Call>> LinkOnce(const MembersBehind& behind);
+  void Read(const Handlers& handlers, Call* call);
   void WritePiece(proto::Activations piece) override;
-  void Write(const proto::ToUpstream& message);
   std::string Name() const;  // "member 0 of worker 3 at host:port"
 
   // Constant after construction.
@@ -193,12 +209,10 @@ class UpstreamLink final : public LinkEnd {
   const std::shared_ptr<grpc::Channel> channel_;
   const std::unique_ptr<proto::Member::Stub> stub_;
 
-  absl::Mutex write_mu_;  // Held while a message is written.
-  // Of the owner's thread, which sets and resets the stream under write_mu_,
-  // and not while another reads.
-  std::unique_ptr<grpc::ClientContext> context_;
-  std::unique_ptr<Stream> stream_;
-  std::thread reader_;
+  absl::Mutex mu_;                                   // Before a writer's.
+  std::shared_ptr<Call> call_ ABSL_GUARDED_BY(mu_);  // Null: no link.
+
+  std::thread reader_, watcher_;  // Of the owner's thread.
 };
 
 }  // namespace sluice

@@ -16,6 +16,7 @@
 #include "common/rpc/polling.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "worker/pipeline/testing/deaf_neighbours.h"
 
 namespace sluice {
 namespace {
@@ -149,6 +150,75 @@ TEST_F(MemberLinkTest, TheOneBeforeThatIsGoneIsNamed) {
   EXPECT_EQ(broken_behind_,
             absl::UnavailableError(absl::StrCat("member 0 of worker 3 at ",
                                                 address_, " is gone")));
+}
+
+// Its connection is alive, and full.
+TEST_F(MemberLinkTest, WhoSendsToOneThatStandsStillIsHeldUpForALease) {
+  before_ = nullptr;
+  before_ = std::make_unique<DownstreamLink>(listener_.get(), Member(0),
+                                             absl::Milliseconds(400));
+  DeafBehind behind(address_);
+  std::thread links = StartThread("links", [&] { behind.Link(); });
+  EXPECT_TRUE(before_
+                  ->Await(Wait(), {.on_message = [](const auto&) {},
+                                   .on_broken =
+                                       [this](const absl::Status& why) {
+                                         broken_before_ = why;
+                                         before_broke_.Notify();
+                                       }})
+                  .ok());
+  links.join();
+  before_->Begin(Key(1));
+  before_->Send(0, std::vector<uint8_t>(16 << 20));
+  before_broke_.WaitForNotification();
+  EXPECT_EQ(broken_before_,
+            absl::UnavailableError("member 1 of worker 3 is gone"));
+}
+
+TEST_F(MemberLinkTest, WhoSendsUpToOneThatStandsStillIsHeldUpForALease) {
+  const std::string address = address_ + "-deaf";
+  const DeafBefore before(address);
+  behind_ = *UpstreamLink::To(address, Member(1), {}, absl::Milliseconds(400));
+  EXPECT_TRUE(behind_
+                  ->Link(Wait(), {.on_message = [](const auto&) {},
+                                  .on_broken =
+                                      [this](const absl::Status& why) {
+                                        broken_behind_ = why;
+                                        behind_broke_.Notify();
+                                      }})
+                  .ok());
+  behind_->Begin(Key(1));
+  behind_->Send(0, std::vector<uint8_t>(16 << 20));
+  behind_broke_.WaitForNotification();
+  EXPECT_EQ(broken_behind_,
+            absl::UnavailableError(
+                absl::StrCat("member 0 of worker 3 at ", address, " is gone")));
+  behind_ = nullptr;
+}
+
+// Nobody sends anything but what says that the other end is there.
+TEST_F(MemberLinkTest, AQuietLinkLasts) {
+  before_ = nullptr;
+  const absl::Duration lease = absl::Milliseconds(400);
+  before_ = std::make_unique<DownstreamLink>(listener_.get(), Member(0), lease);
+  behind_ = *UpstreamLink::To(address_, Member(1), {}, lease);
+  LinkBoth();
+  EXPECT_FALSE(before_broke_.WaitForNotificationWithTimeout(4 * lease));
+  EXPECT_FALSE(behind_broke_.HasBeenNotified());
+}
+
+TEST_F(MemberLinkTest, UnlinkEndsAWriteThatWaits) {
+  const std::string address = address_ + "-deaf";
+  const DeafBefore before(address);
+  behind_ = *UpstreamLink::To(address, Member(1), {}, absl::Hours(1));
+  EXPECT_TRUE(behind_
+                  ->Link(Wait(), {.on_message = [](const auto&) {},
+                                  .on_broken = [](const auto&) {}})
+                  .ok());
+  proto::ToCoordinator answer;
+  answer.mutable_rejected()->set_reason(std::string(4 << 20, 'x'));
+  for (int i = 0; i < 4; ++i) behind_->Tell(answer);
+  behind_->Unlink();
 }
 
 TEST_F(MemberLinkTest, ALinkIsMadeAnew) {

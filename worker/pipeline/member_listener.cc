@@ -17,11 +17,13 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/strings/match.h"
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "common/await_for.h"
+#include "common/host_port.h"
 #include "common/rpc/deadline.h"
 #include "common/rpc/status_conversion.h"
 #include "common/status_macros.h"
@@ -34,11 +36,8 @@ namespace {
 // As a Join's; then whoever says nothing has no thread here any more.
 constexpr absl::Duration kHelloWithin = absl::Seconds(10);
 
-// A socket that is reached from this host alone.
-bool IsLocalSocket(const std::string& address) {
-  return absl::StartsWith(address, "unix:") ||
-         absl::StartsWith(address, "unix-abstract:");
-}
+// A call that is over has ended by then, unless a write is held up.
+constexpr absl::Duration kCallsEndWithin = absl::Seconds(1);
 
 // Cancels a call whose hello has not come for kHelloWithin; not once this is
 // destroyed.
@@ -76,6 +75,10 @@ MemberCall::MemberCall(grpc::ServerContext* context, Stream* stream,
 }
 
 MemberCall::~MemberCall() {
+  if (writer_ != nullptr) {
+    writer_->Close();
+    writer_->AwaitEnd();
+  }
   if (port_ != nullptr) port_->EndReading(peer_);
 }
 
@@ -85,9 +88,12 @@ bool MemberCall::Read(proto::ToUpstream* message) {
   return true;
 }
 
-void MemberCall::Write(const proto::ToDownstream& message) {
-  stream_.Write(message);
-  Explain(0, static_cast<int64_t>(message.ByteSizeLong()));
+void MemberCall::StartWriter(absl::Duration beat) {
+  writer_ = std::make_shared<LinkWriter<proto::ToDownstream>>(
+      beat, [this](const proto::ToDownstream& message) {
+        stream_.Write(message);
+        Explain(0, static_cast<int64_t>(message.ByteSizeLong()));
+      });
 }
 
 void MemberCall::Begin(const std::string& key, const std::string& value) {
@@ -180,9 +186,24 @@ void MemberListener::Remove(int64_t worker) {
   mu_.Await(absl::Condition(&idle));
 }
 
+bool MemberListener::held_up() {
+  absl::MutexLock lock(&mu_);
+  const auto ended = [this]()
+                         ABSL_NO_THREAD_SAFETY_ANALYSIS { return calls_ == 0; };
+  return !AwaitFor(&mu_, absl::Condition(&ended), kCallsEndWithin);
+}
+
 absl::Status MemberListener::ServeCall(grpc::ServerContext* context,
                                        MemberCall::Stream* stream) {
   SLUICE_RETURN_IF_ERROR(security_.Admit(*context, Rpc::kLink).status());
+  {
+    absl::MutexLock lock(&mu_);
+    ++calls_;
+  }
+  const absl::Cleanup over = [this] {
+    absl::MutexLock lock(&mu_);
+    --calls_;
+  };
   MemberCall call(context, stream, port_.get());
   proto::ToUpstream first;
   bool read;

@@ -18,6 +18,7 @@
 #include "common/rpc/listener.h"
 #include "common/tls/transport_security.h"
 #include "proto/member.grpc.pb.h"
+#include "worker/pipeline/link_writer.h"
 
 namespace sluice {
 
@@ -34,18 +35,23 @@ absl::Status AllowMember(const TransportSecurity& security,
 // A call of a member behind. What comes on it and goes out is explained to the
 // port, which cuts off who sends what no message comes of.
 //
-// One thread may read while another one writes.
+// One thread may read while others use the writer.
 class MemberCall {
  public:
   using Stream =
       grpc::ServerReaderWriter<proto::ToDownstream, proto::ToUpstream>;
   // All must outlive the call. `port` may be null.
   MemberCall(grpc::ServerContext* context, Stream* stream, Listener* port);
+  // Waits for the write that is under way.
   ~MemberCall();
 
   // False: the call has ended.
   bool Read(proto::ToUpstream* message);
-  void Write(const proto::ToDownstream& message);
+  // From now on there is a writer(), which says something every `beat`.
+  void StartWriter(absl::Duration beat);
+  const std::shared_ptr<LinkWriter<proto::ToDownstream>>& writer() const {
+    return writer_;
+  }
   // Sends the metadata that are said before the first message.
   void Begin(const std::string& key, const std::string& value);
   // From any thread.
@@ -59,6 +65,8 @@ class MemberCall {
   Stream& stream_;
   Listener* const port_;
   const std::string peer_;
+
+  std::shared_ptr<LinkWriter<proto::ToDownstream>> writer_;
 };
 
 // Where the members behind a process link to it: one address for all its slots.
@@ -85,6 +93,9 @@ class MemberListener {
   void Add(int64_t worker, Serve serve);
   // And from now on no longer: waits until those that are served have ended.
   void Remove(int64_t worker);
+  // Whether a call is over but for a write that its neighbour, which stands
+  // still, does not take. Only that ends it, and the destructor waits for it.
+  bool held_up();
 
  private:
   class Service;
@@ -101,6 +112,7 @@ class MemberListener {
 
   absl::Mutex mu_;  // Leaf lock: nothing else is acquired under it.
   std::map<int64_t, Worker> workers_ ABSL_GUARDED_BY(mu_);
+  int calls_ ABSL_GUARDED_BY(mu_) = 0;  // Of which a handler has not returned.
 
   std::unique_ptr<Service> service_;
   std::unique_ptr<Listener> port_;  // Null: a socket of this host.
