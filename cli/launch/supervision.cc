@@ -126,9 +126,11 @@ SuperviseActions Supervision::OnEnd(const PartEnd& end, absl::Time now) {
   }
   // After its worker was given up it was told to end.
   if (WorkerEnded(WorkerOfPart(end))) return actions;
-  if (end.part == Part::kWorker || (end.part == Part::kMember && !end.ok)) {
-    workers_ended_.insert(*WorkerOfPart(end));
+  if (const std::optional<int> worker = WorkerOfPart(end); worker.has_value()) {
+    workers_ended_.insert(*worker);
     worker_ended_well_ |= end.ok;
+    // It was told to leave, and its other members would wait for it.
+    if (end.ok && !lead_ended_) actions.part_with.push_back(*worker);
   }
   if (end.part == Part::kLead) {
     // Whoever stops a run wants it to end.

@@ -74,10 +74,12 @@ struct RunProgress {
 //   worker     started again                     the coordinator decides; the
 //                                                run fails with the last one,
 //                                                and where it has not begun
-//   member     started again                     as with the worker, whose
-//                                                other members get SIGTERM
+//   member     started again                     as with the worker
 //   evaluator  started again                     started again, unless its
 //                                                files are wrong
+//
+// With a member that is not started again its worker has ended, also with one
+// that has left by itself: the worker's other members get SIGTERM.
 //
 // A child that dies more than kRestarts times in a row is not started again.
 // Then the right column holds, and without an evaluator the run ends without

@@ -291,6 +291,28 @@ TEST(SupervisionTest, AWorkersFirstMemberThatIsGivenUpEndsTheOthers) {
   EXPECT_EQ(s.failure(), "");
 }
 
+// As one that SIGTERM has told to leave.
+TEST(SupervisionTest, AMemberThatLeavesTakesItsWorkerWithIt) {
+  for (const auto& [part, name] : {std::pair(Part::kMember, "worker-1.1"),
+                                   std::pair(Part::kWorker, "worker-1")}) {
+    Supervision s(2);
+    s.OnProgress({.begun = true});
+    const auto actions = s.OnEnd(Well(part, name), kStart);
+    EXPECT_THAT(actions.part_with, ElementsAre(1)) << name;
+    EXPECT_THAT(actions.say, IsEmpty()) << "a worker that leaves is no news";
+    // Its other members wait for it, and end in vain.
+    PartEnd rest = Badly(Part::kMember, "worker-1.2");
+    rest.asks_for_restart = true;
+    EXPECT_THAT(s.OnEnd(rest, kStart).restart, IsEmpty());
+    EXPECT_FALSE(s.RestartsPending());
+    s.OnEnd(Well(Part::kLead, "ps_server-0"), kStart);
+    EXPECT_EQ(s.ExitCode(), 0);
+    EXPECT_THAT(s.OnEnd(Well(Part::kMember, "worker-0.1"), kStart).part_with,
+                IsEmpty())
+        << "the run has ended";
+  }
+}
+
 TEST(SupervisionTest, WhereOthersMayJoinTheLastWorkersEndDoesNotEndTheRun) {
   Supervision s(3);  // Of whom the launcher has started two.
   s.OnProgress({.begun = true});

@@ -214,6 +214,25 @@ class PipelineTest(unittest.TestCase):
                 self.assertIn("worker-0.1: killed by signal 9 (Killed), for "
                               f"the 6th time in a row{last}\n", output)
 
+    def test_with_a_member_that_leaves_its_worker_leaves(self):
+        job = harness.write_job(MLP)
+        for left in ("worker-0.1", "worker-0"):
+            with self.subTest(left=left), cluster.Training(
+                    job, *harness.sets(["sync.policy=ASYNC",
+                                        "stop.epochs=100000", *stages(2)]),
+                    "--workers=2") as run:
+                run.await_version(1)
+                run.signal(left, signal.SIGTERM)
+                harness.wait_until(
+                    lambda: not {"worker-0", "worker-0.1"} & set(run.pids()),
+                    "the worker to leave", run.process)
+                # The other one goes on.
+                run.await_version(run.await_version(0)["version"] + 5)
+                run.interrupt()
+                output = run.end()
+                self.assertEqual(run.process.returncode, 0, output)
+                self.assertNotIn("starting it again", output)
+
     def test_a_shard_that_is_killed(self):
         self.disturbed(lambda run: run.signal("ps_server-1", signal.SIGKILL),
                        recoveries=1)
