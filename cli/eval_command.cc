@@ -10,9 +10,8 @@
 #include "cli/commands.h"
 #include "cli/launch/progress.h"
 #include "cli/report/run_result.h"
-#include "cli/slow_work.h"
 #include "cli/run_folder.h"
-#include "common/ids.h"
+#include "cli/slow_work.h"
 #include "common/json_text.h"
 #include "common/resolved_job.h"
 #include "common/safetensors.h"
@@ -76,8 +75,7 @@ absl::StatusOr<EvaluatedRun> EvaluateRun(const std::string& run_dir) {
   }
   SLUICE_ASSIGN_OR_RETURN(const std::vector<float> weights,
                           ReadSafetensors(weights_path, job.layout));
-  SLUICE_ASSIGN_OR_RETURN(const auto device,
-                          MakeDevice(job.job.worker(), WorkerId(0)));
+  SLUICE_ASSIGN_OR_RETURN(const auto device, MakeDevice(job.job.worker(), 0));
   const int batch_size = job.job.evaluation().batch_size();
   SLUICE_ASSIGN_OR_RETURN(const auto model,
                           Model::Create(job, batch_size, device.get()));

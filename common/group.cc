@@ -60,6 +60,10 @@ int StageOfMember(const proto::Job& job, int member) {
   return stage;
 }
 
+int64_t ProcessOf(const proto::Job& job, WorkerId worker, int member) {
+  return GroupOf(job, worker) * MembersOf(job) + member;
+}
+
 std::vector<int> SlotsOfMember(const proto::Job& job, int member) {
   const int stage = StageOfMember(job, member);
   std::vector<int> slots;

@@ -39,6 +39,8 @@ int ReplicasOf(const proto::Job& job, int stage);
 // Processes of one group.
 int MembersOf(const proto::Job& job);
 int StageOfMember(const proto::Job& job, int member);
+// Number of a member of the worker's group among the processes of all groups.
+int64_t ProcessOf(const proto::Job& job, WorkerId worker, int member);
 // Those whose tasks the member computes, in ascending order.
 std::vector<int> SlotsOfMember(const proto::Job& job, int member);
 // Which member computes a stage of a slot's tasks.

@@ -60,13 +60,14 @@ int64_t DecodingThreads(const proto::Job& job) {
                      : std::max(1U, std::thread::hardware_concurrency());
 }
 
-// The device of worker `id`, and the data, unless it is given.
+// The device of the workers' process `process`, and the data, unless it is
+// given.
 absl::StatusOr<ComputeContext> OpenContext(
-    const ResolvedJob& job, WorkerId id, Split split,
+    const ResolvedJob& job, int64_t process, Split split,
     std::shared_ptr<const DataSource> data) {
   ComputeContext context;
   SLUICE_ASSIGN_OR_RETURN(context.device,
-                          MakeDevice(job.job.worker(), id, LogFallback));
+                          MakeDevice(job.job.worker(), process, LogFallback));
   context.data = std::move(data);
   if (context.data != nullptr) return context;
   SLUICE_ASSIGN_OR_RETURN(context.data, OpenData(job, split));
@@ -178,8 +179,9 @@ absl::Status ComputeContext::Build(const proto::Job& job,
 absl::StatusOr<ComputeContext> MakeTrainingContext(
     const ResolvedJob& job, WorkerId id,
     std::shared_ptr<const DataSource> data) {
-  SLUICE_ASSIGN_OR_RETURN(ComputeContext context,
-                          OpenContext(job, id, Split::kTrain, std::move(data)));
+  SLUICE_ASSIGN_OR_RETURN(
+      ComputeContext context,
+      OpenContext(job, id.value(), Split::kTrain, std::move(data)));
   SLUICE_RETURN_IF_ERROR(BuildGradient(job, &context));
   return context;
 }
@@ -195,7 +197,7 @@ absl::StatusOr<ComputeContext> MakeWorkerContext(
     return context;
   }
   SLUICE_ASSIGN_OR_RETURN(ComputeContext context,
-                          OpenContext(job, id, Split::kTrain, nullptr));
+                          OpenContext(job, id.value(), Split::kTrain, nullptr));
   context.build = [&job](ComputeContext* to) { return BuildGradient(job, to); };
   return context;
 }
@@ -205,7 +207,8 @@ absl::StatusOr<ComputeContext> MakeMemberContext(
     std::shared_ptr<const DataSource> data, SlotTurn* turn, GroupLinks* links) {
   SLUICE_ASSIGN_OR_RETURN(
       ComputeContext context,
-      OpenContext(stage_job, id, Split::kTrain, std::move(data)));
+      OpenContext(stage_job, ProcessOf(stage_job.job, id, links->member()),
+                  Split::kTrain, std::move(data)));
   context.build = [&stage_job, turn, links](ComputeContext* to) {
     return BuildStage(stage_job, turn, links, to);
   };
@@ -214,16 +217,15 @@ absl::StatusOr<ComputeContext> MakeMemberContext(
 
 absl::StatusOr<ComputeContext> MakeTestContext(
     const ResolvedJob& job, std::shared_ptr<const DataSource> data) {
-  SLUICE_ASSIGN_OR_RETURN(
-      ComputeContext context,
-      OpenContext(job, WorkerId(0), Split::kTest, std::move(data)));
+  SLUICE_ASSIGN_OR_RETURN(ComputeContext context,
+                          OpenContext(job, 0, Split::kTest, std::move(data)));
   SLUICE_RETURN_IF_ERROR(BuildMeasure(job, &context));
   return context;
 }
 
 absl::StatusOr<ComputeContext> MakeStagedTestContext(const ResolvedJob& job) {
   SLUICE_ASSIGN_OR_RETURN(ComputeContext context,
-                          OpenContext(job, WorkerId(0), Split::kTest, nullptr));
+                          OpenContext(job, 0, Split::kTest, nullptr));
   SLUICE_RETURN_IF_ERROR(BuildStagedMeasure(job, &context));
   return context;
 }
@@ -241,7 +243,7 @@ absl::StatusOr<ComputeContext> MakeEvaluatorContext(
     return context;
   }
   SLUICE_ASSIGN_OR_RETURN(ComputeContext context,
-                          OpenContext(job, WorkerId(0), Split::kTest, nullptr));
+                          OpenContext(job, 0, Split::kTest, nullptr));
   const auto build =
       StageCount(job.job) > 1 ? BuildStagedMeasure : BuildMeasure;
   context.build = [&job, build](ComputeContext* to) { return build(job, to); };

@@ -509,7 +509,7 @@ TEST_P(OneDenseLayerTest, TheSplitGradientIsWithinTheBoundOfTheWhole) {
                    GetParam(), " } stop { updates: 1 }"),
       "test", {});
   ASSERT_TRUE(job.ok()) << job.status();
-  const auto device = MakeDevice(job->job.worker(), WorkerId(0));
+  const auto device = MakeDevice(job->job.worker(), 0);
   ASSERT_TRUE(device.ok());
   const auto model = Model::Create(*job, kSamples, device->get());
   ASSERT_TRUE(model.ok());

@@ -8,7 +8,6 @@
 
 #include "CLI/CLI.hpp"
 #include "common/command_line.h"
-#include "common/ids.h"
 #include "common/resolved_job.h"
 #include "common/status_macros.h"
 #include "kernels/device.h"
@@ -22,9 +21,8 @@
 namespace {
 
 absl::StatusOr<sluice::ReferenceResult> Train(const sluice::ResolvedJob& job) {
-  SLUICE_ASSIGN_OR_RETURN(
-      const auto device,
-      sluice::MakeDevice(job.job.worker(), sluice::WorkerId(0)));
+  SLUICE_ASSIGN_OR_RETURN(const auto device,
+                          sluice::MakeDevice(job.job.worker(), 0));
   SLUICE_ASSIGN_OR_RETURN(
       const auto model,
       sluice::Model::Create(job, sluice::JobMicroBatch(job), device.get()));

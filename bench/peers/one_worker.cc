@@ -150,7 +150,7 @@ class OneWorker {
 };
 
 absl::Status OneWorker::Prepare() {
-  SLUICE_ASSIGN_OR_RETURN(device_, MakeDevice(job_.job.worker(), WorkerId(0)));
+  SLUICE_ASSIGN_OR_RETURN(device_, MakeDevice(job_.job.worker(), 0));
   SLUICE_ASSIGN_OR_RETURN(model_, Model::Create(job_, JobMicroBatch(job_),
                                                 device_.get(), options_));
   SLUICE_ASSIGN_OR_RETURN(

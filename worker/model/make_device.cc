@@ -75,15 +75,15 @@ absl::Status ComputeWith(const proto::Job& job, proto::InstructionSet run) {
                                         : kernels::InstructionSet::kAvx2);
 }
 
-int GpuOf(const proto::Worker& worker, WorkerId id) {
+int GpuOf(const proto::Worker& worker, int64_t process) {
   if (worker.gpus().empty()) return 0;
-  return worker.gpus(static_cast<int>(id.value() % worker.gpus_size()));
+  return worker.gpus(static_cast<int>(process % worker.gpus_size()));
 }
 
 absl::StatusOr<std::unique_ptr<kernels::Device>> MakeDevice(
-    const proto::Worker& worker, WorkerId id,
+    const proto::Worker& worker, int64_t process,
     std::function<void(const std::string&)> on_fallback) {
-  const kernels::CudaOptions cuda = {.index = GpuOf(worker, id),
+  const kernels::CudaOptions cuda = {.index = GpuOf(worker, process),
                                      .precision = PrecisionOf(worker),
                                      .on_fallback = std::move(on_fallback)};
   switch (worker.device()) {

@@ -2,6 +2,8 @@
 
 #include <vector>
 
+#include "common/group.h"
+#include "common/ids.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/cuda/cuda_device.h"
@@ -22,9 +24,7 @@ proto::Worker Worker(proto::Device device, int threads) {
   return worker;
 }
 
-auto Make(const proto::Worker& worker) {
-  return MakeDevice(worker, WorkerId(0));
-}
+auto Make(const proto::Worker& worker) { return MakeDevice(worker, 0); }
 
 TEST(MakeDeviceTest, TheJobChoosesTheDeviceAndItsThreads) {
   const auto cpu = Make(Worker(proto::CPU, 2));
@@ -89,7 +89,7 @@ TEST(MakeDeviceTest, ANumberThatNoGpuHasIsRefusedWithThoseThatAreThere) {
     worker.add_gpus(0);
     worker.add_gpus(1023);
     EXPECT_TRUE(Make(worker).ok());
-    const auto refused = MakeDevice(worker, WorkerId(1));
+    const auto refused = MakeDevice(worker, 1);
     EXPECT_EQ(refused.status().code(), absl::StatusCode::kFailedPrecondition);
     EXPECT_THAT(std::string(refused.status().message()),
                 StartsWith("worker.gpus: no GPU 1023 among "));
@@ -98,13 +98,27 @@ TEST(MakeDeviceTest, ANumberThatNoGpuHasIsRefusedWithThoseThatAreThere) {
 
 TEST(MakeDeviceTest, WorkersTakeTheJobsGpusInTurn) {
   proto::Worker worker;
-  EXPECT_EQ(GpuOf(worker, WorkerId(0)), 0);
-  EXPECT_EQ(GpuOf(worker, WorkerId(7)), 0);
+  EXPECT_EQ(GpuOf(worker, 0), 0);
+  EXPECT_EQ(GpuOf(worker, 7), 0);
   for (const int gpu : {4, 6, 5}) worker.add_gpus(gpu);
   std::vector<int> taken;
-  for (int id = 0; id < 5; ++id) taken.push_back(GpuOf(worker, WorkerId(id)));
+  for (int id = 0; id < 5; ++id) taken.push_back(GpuOf(worker, id));
   EXPECT_THAT(taken, ElementsAre(4, 6, 5, 4, 6));
-  EXPECT_EQ(GpuOf(worker, WorkerId((int64_t{3} << 40) + 1)), 6);
+  EXPECT_EQ(GpuOf(worker, (int64_t{3} << 40) + 1), 6);
+}
+
+TEST(MakeDeviceTest, TheStagesOfAWorkerTakeTheJobsGpusInTurn) {
+  proto::Job job;
+  job.mutable_worker()->mutable_group()->set_pipeline_stages(2);
+  for (const int gpu : {4, 6, 5, 7}) job.mutable_worker()->add_gpus(gpu);
+  std::vector<int> taken;
+  for (int worker = 0; worker < 3; ++worker) {
+    for (int member = 0; member < 2; ++member) {
+      taken.push_back(
+          GpuOf(job.worker(), ProcessOf(job, WorkerId(worker), member)));
+    }
+  }
+  EXPECT_THAT(taken, ElementsAre(4, 6, 5, 7, 4, 6));
 }
 
 }  // namespace

@@ -71,6 +71,7 @@ class GroupLinks {
   ~GroupLinks() { EndLife(); }
 
   bool first() const { return before_ == nullptr; }
+  int member() const { return flags_.member; }
   StageModel::Place place();
   // Names of this process and of those behind it, in the order of their stages.
   // After BeginLife.
