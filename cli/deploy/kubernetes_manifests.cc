@@ -232,7 +232,7 @@ class Manifests {
       Part evaluator{.role = "evaluator",
                      .program = "evaluator",
                      .args = to_lead,
-                     .bytes = check_.worker.total(),
+                     .bytes = check_.evaluator_bytes,
                      .threads = threads,
                      .computes = true,
                      .run_folder = true};

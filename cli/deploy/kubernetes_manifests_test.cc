@@ -83,6 +83,22 @@ TEST(KubernetesManifestsTest, EveryRoleIsAnIndexedJobOfItsSize) {
                                                {"linear-evaluator", 1}}));
 }
 
+TEST(KubernetesManifestsTest, TheEvaluatorOfASplitModelNeedsNoMoreThanAMember) {
+  const auto jobs = OfKind(
+      "Job",
+      Made(Options(),
+           {"model={ loss: MEAN_SQUARED_ERROR layer { dense { units: 8192 } } "
+            "layer { dense { units: 8192 } } layer { dense { units: 8192 } } "
+            "layer { dense { units: 1 } } }",
+            "worker.group={ pipeline_stages: 3 }"}));
+  const auto mebibytes = [&](const std::string& name) {
+    const std::string text = PodOf(
+        jobs.at(name))["containers"][0]["resources"]["requests"]["memory"];
+    return std::stoi(text);
+  };
+  EXPECT_LT(mebibytes("linear-evaluator"), mebibytes("linear-member-1"));
+}
+
 TEST(KubernetesManifestsTest, WhatAJobDoesNotHaveGetsNoPods) {
   const auto objects = Made(
       Options(),

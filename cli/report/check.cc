@@ -114,6 +114,9 @@ Json ToJson(const ResolvedJob& job, const CheckReport& report,
          {"multiply_adds", member.multiply_adds},
          {"memory_bytes", member.memory.total()}});
   }
+  if (report.evaluator_bytes > 0) {
+    json["evaluator"]["memory_bytes"] = report.evaluator_bytes;
+  }
   json["file_descriptors"] = {{"lead", report.descriptors.lead},
                               {"shard", report.descriptors.shard},
                               {"worker", report.descriptors.worker},
@@ -196,7 +199,11 @@ void PrintMemory(const ResolvedJob& job, const CheckReport& report,
   }
   if (!report.members.empty()) {
     out << "\n";
-    return PrintMembers(report.members, out);
+    PrintMembers(report.members, out);
+    if (report.evaluator_bytes > 0) {
+      out << "the evaluator: " << FormatBytes(report.evaluator_bytes) << "\n\n";
+    }
+    return;
   }
   const WorkerMemory& worker = report.worker;
   out << "each worker: " << FormatBytes(worker.total()) << " = weights "

@@ -91,19 +91,18 @@ bool IsSynchronous(const proto::Job& job) {
          policy == proto::K_BATCH_SYNC;
 }
 
-// Bytes of the training data: `input` numbers and a label or target a sample.
-int64_t TrainingData(const ResolvedJob& job, int64_t input) {
+// Bytes of `samples` samples: `input` numbers and a label or target each.
+int64_t DataBytes(const ResolvedJob& job, int64_t samples, int64_t input) {
   const proto::Data& data = job.job.data();
   if (data.has_external()) return 0;  // The model process has them.
   // A generator keeps its patterns only, and makes samples when needed.
   if (data.has_synthetic_images()) {
     return data.synthetic_images().classes() * input * kFloat;
   }
-  if (data.has_text()) return job.data.train_samples * input;
-  if (data.has_jpeg()) return job.data.train_samples * kListedImageBytes;
+  if (data.has_text()) return samples * input;
+  if (data.has_jpeg()) return samples * kListedImageBytes;
   // Images are kept as bytes.
-  return job.data.train_samples * (input + 1) *
-         (HasImages(data) ? int64_t{1} : kFloat);
+  return samples * (input + 1) * (HasImages(data) ? int64_t{1} : kFloat);
 }
 
 // `passes`: forward passes that come before the first's backward.
@@ -132,7 +131,7 @@ WorkerMemory MemoryOfWorker(const ResolvedJob& job, int passes = 1) {
   // With its labels, or one target a sample; and the next to be computed.
   const bool ahead = steps + parts > 0 || job.job.data().has_jpeg();
   memory.batch = samples * (input + job.data.labels) * kFloat * (ahead ? 2 : 1);
-  memory.training_data = TrainingData(job, input);
+  memory.training_data = DataBytes(job, job.data.train_samples, input);
   return memory;
 }
 
@@ -166,6 +165,30 @@ MemberReport ReportOfMember(const ResolvedJob& job, int member) {
     *each *= slots;
   }
   return report;
+}
+
+// The evaluator of a model in stages has the weights of one at a time, and of a
+// block of test samples what a stage has made for the next: no more than the
+// largest stage's weights, or kBlock (worker/pipeline/staged_measure.h). One of
+// a whole model has less than a worker.
+int64_t EvaluatorBytes(const ResolvedJob& job) {
+  constexpr int64_t kBlock = 64 << 20;
+  const int stages = StageCount(job.job);
+  if (stages == 1) return MemoryOfWorker(job).total();
+  const int64_t samples = job.job.evaluation().batch_size();
+  const int64_t input = Product(job.data.input_shape);
+  int64_t largest = 0, cut = 0, activations = 0;
+  for (int s = 0; s < stages; ++s) {
+    const ResolvedJob own = JobOfStage(job, s);
+    largest = std::max(largest, own.layout.size() * kFloat);
+    cut = std::max(cut, Product(own.model.layers.back().output_shape) * kFloat);
+    activations += Activations(own, samples, input);
+  }
+  const int64_t block =
+      std::min(std::max(largest, kBlock), job.data.test_samples * cut);
+  return largest + block + activations +
+         samples * (input + job.data.labels) * kFloat +
+         DataBytes(job, job.data.test_samples, input);
 }
 
 int64_t BatchesPerEpoch(const ResolvedJob& job) {
@@ -306,6 +329,9 @@ CheckReport MakeCheckReport(const ResolvedJob& job) {
   report.worker = MemoryOfWorker(job);
   for (int m = 0; IsGroup(job.job) && m < MembersOf(job.job); ++m) {
     report.members.push_back(ReportOfMember(job, m));
+  }
+  if (job.job.evaluation().enabled()) {
+    report.evaluator_bytes = EvaluatorBytes(job);
   }
   report.descriptors = DescriptorsOf(job.job);
   report.batches_per_epoch = BatchesPerEpoch(job);

@@ -83,6 +83,7 @@ struct CheckReport {
   int64_t checkpoint_bytes = 0;       // Of one, whole; 0: the job has none.
   WorkerMemory worker;                // Of one process.
   std::vector<MemberReport> members;  // Empty: a worker is one process.
+  int64_t evaluator_bytes = 0;        // At most; 0: the job has none.
   DescriptorNeeds descriptors;
   int64_t batches_per_epoch = 0;
   UpdateCost update;

@@ -354,6 +354,21 @@ TEST(CheckReportTest, MoreGradientsThanTheOtherGroupsHaveAreWarnedOf) {
       ElementsAre(StartsWith("sync.k_schedule goes up to 4, and while one")));
 }
 
+TEST(CheckReportTest, TheEvaluatorHoldsOneStageOfAModelAtATime) {
+  const std::string wide =
+      "model={ loss: MEAN_SQUARED_ERROR layer { dense { units: 8192 } } "
+      "layer { dense { units: 8192 } } layer { dense { units: 8192 } } "
+      "layer { dense { units: 1 } } }";
+  const int64_t stage = 8192 * (8192 + 1) * sizeof(float);
+  const CheckReport whole = Report({wide});
+  EXPECT_GT(whole.evaluator_bytes, 2 * stage);
+  const CheckReport split =
+      Report({wide, "worker.group={ pipeline_stages: 3 }"});
+  EXPECT_GT(split.evaluator_bytes, stage);
+  EXPECT_LT(split.evaluator_bytes, 2 * stage);
+  EXPECT_EQ(Report({"evaluation.enabled=false"}).evaluator_bytes, 0);
+}
+
 TEST(PrintCheckTest, JsonHasTheNamesThatOthersRelyOn) {
   const ResolvedJob job = Resolve();
   std::ostringstream out;
