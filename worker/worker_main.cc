@@ -29,6 +29,7 @@
 #include "common/group.h"
 #include "common/http/process_port.h"
 #include "common/ids.h"
+#include "common/job_counts.h"
 #include "common/lock_order.h"
 #include "common/log_value.h"
 #include "common/model_command.h"
@@ -78,10 +79,16 @@ absl::StatusOr<std::optional<WorkerId>> ParseNumber(
     const std::string& timeline) {
   int64_t id = 0;
   if (absl::SimpleAtoi(number, &id)) {
-    if (SlotsOf(job) == 1 || id < GroupsOf(job)) return WorkerId(id);
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--worker: must be 0 to ", GroupsOf(job) - 1,
-        " (the groups, cluster.workers / worker.group.slots), is ", id));
+    // A group's process waits for its neighbours before the lead can refuse it.
+    if (!IsGroup(job)) return WorkerId(id);
+    const bool slots = SlotsOf(job) > 1;
+    const int groups = slots ? GroupsOf(job) : MostWorkers(job.cluster());
+    if (id < groups) return WorkerId(id);
+    return absl::InvalidArgumentError(
+        absl::StrCat("--worker: must be 0 to ", groups - 1, " (the groups, ",
+                     slots ? "cluster.workers / worker.group.slots"
+                           : "cluster.workers or max_workers",
+                     "), is ", id));
   }
   SLUICE_RETURN_IF_ERROR(CheckAnyNumber(job));
   if (timeline.empty()) return std::nullopt;

@@ -183,14 +183,20 @@ class SlotsTest(unittest.TestCase):
                              "workers" in said, warned, said)
 
     def test_a_group_that_there_is_not(self):
-        ended = subprocess.run(
-            [harness.WORKER, f"--job={self.job}", "--coordinator=127.0.0.1:1",
-             *harness.sets(["cluster.workers=4", *slots(2, 1)]), "--worker=2"],
-            capture_output=True, text=True, timeout=harness.TIMEOUT_S)
-        self.assertEqual(ended.returncode, 2, ended.stderr)
-        self.assertTrue(re.search(
-            r"--worker: must be 0 to 1 \(the groups, cluster.workers / "
-            r"worker.group.slots\), is 2", ended.stderr), ended.stderr)
+        for group, number, most in (
+                (slots(2, 1), 2, "cluster.workers / worker.group.slots"),
+                (["cluster.workers=2", "worker.group.pipeline_stages=2"], 7,
+                 "cluster.workers or max_workers")):
+            ended = subprocess.run(
+                [harness.WORKER, f"--job={self.job}",
+                 "--coordinator=127.0.0.1:1", "--listen=unix-abstract:none",
+                 *harness.sets(["cluster.workers=4",
+                                "limits.start_timeout_s=3", *group]),
+                 f"--worker={number}"],
+                capture_output=True, text=True, timeout=harness.TIMEOUT_S)
+            self.assertEqual(ended.returncode, 2, ended.stderr)
+            self.assertIn(f"--worker: must be 0 to 1 (the groups, {most}), is "
+                          f"{number}", ended.stderr)
 
 
 if __name__ == "__main__":
