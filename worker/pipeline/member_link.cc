@@ -213,7 +213,6 @@ absl::Status DownstreamLink::Serve(const proto::MemberHello& hello,
   watcher.join();
   const absl::Status why =
       absl::UnavailableError(absl::StrCat(Name(), " is gone"));
-  queue_.Close(why);
   bool broken = false;
   {
     absl::MutexLock lock(&mu_);
@@ -224,6 +223,7 @@ absl::Status DownstreamLink::Serve(const proto::MemberHello& hello,
     broken_ = broken;
   }
   if (broken) handlers.on_broken(why);
+  queue_.Close(why);  // Whoever computes then finds that the link has broken.
   absl::MutexLock lock(&mu_);
   serving_ = false;
   return absl::OkStatus();
@@ -419,8 +419,8 @@ void UpstreamLink::Read(const Handlers& handlers, Call* call) {
   Sever();  // No write waits any longer.
   const absl::Status why =
       absl::UnavailableError(absl::StrCat(Name(), " is gone"));
-  queue_.Close(why);
   handlers.on_broken(why);
+  queue_.Close(why);  // Whoever computes then finds that the link has broken.
 }
 
 void UpstreamLink::Tell(const proto::ToCoordinator& answer) {

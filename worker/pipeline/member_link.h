@@ -67,7 +67,7 @@ template <typename Message>
 struct LinkHandlers {
   // What comes, but for activations and their gradients. Must not block.
   std::function<void(const Message&)> on_message;
-  // The link has broken: who is gone.
+  // The link has broken: who is gone. Before Receive says so.
   std::function<void(const absl::Status&)> on_broken;
 };
 

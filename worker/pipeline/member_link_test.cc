@@ -143,6 +143,36 @@ TEST_F(MemberLinkTest, AMemberThatIsGoneIsNamed) {
             broken_before_);
 }
 
+// Else whoever computes would end for a reason that is not its own.
+TEST_F(MemberLinkTest, ReceiveSaysThatTheOtherIsGoneOnceTheHandlerHasHeard) {
+  absl::Notification received;
+  bool heard_first = false;
+  std::thread links = StartThread("links", [this] {
+    EXPECT_TRUE(behind_
+                    ->Link(Wait(), {.on_message = [](const auto&) {},
+                                    .on_broken = [](const auto&) {}})
+                    .ok());
+  });
+  EXPECT_TRUE(
+      before_
+          ->Await(Wait(), {.on_message = [](const auto&) {},
+                           .on_broken =
+                               [&](const absl::Status&) {
+                                 heard_first =
+                                     !received.WaitForNotificationWithTimeout(
+                                         absl::Milliseconds(200));
+                               }})
+          .ok());
+  links.join();
+  behind_.reset();
+  before_->Begin(Key(1));
+  std::vector<uint8_t> into(4);
+  EXPECT_FALSE(before_->Receive(0, absl::MakeSpan(into), CancelToken()).ok());
+  received.Notify();
+  before_ = nullptr;
+  EXPECT_TRUE(heard_first);
+}
+
 TEST_F(MemberLinkTest, TheOneBeforeThatIsGoneIsNamed) {
   LinkBoth();
   before_.reset();
