@@ -5,9 +5,9 @@
 //  - `prove`, asked before a manifest is written or a checkpoint removed, moves
 //    this generation's claim to and fro, which fails once the other has ended
 //    it (run_claim.h). What it finds is kept in `lost_`, for `superseded`.
-//  - The run's files do the same before the generation's first update, and
-//    before the addresses and the summary are written. The first and the last
-//    of these end this generation, and nobody hears that the run is over.
+//  - The run's files do the same before the addresses are written; and before
+//    the generation's first update and the summary, where it ends this
+//    generation, so that nobody hears from it that the run is over.
 //
 // So a lead that was cut off for an hour, and wakes up, may still decide; but
 // what it decides is nobody's, and it cannot touch what the run has come to.

@@ -57,12 +57,12 @@ class LinkWriter {
     absl::MutexLock lock(&mu_);
     closed_ = true;
   }
-  // After Close: waits for the write that is under way, and whether it ends in
-  // that time.
+  // After Close: waits for the write that is under way.
   void AwaitEnd() {
     absl::MutexLock lock(&mu_);
     mu_.Await(absl::Condition(&ended_));
   }
+  // The same for at most so long; whether it has ended.
   bool EndsWithin(absl::Duration most) {
     absl::MutexLock lock(&mu_);
     return AwaitFor(&mu_, absl::Condition(&ended_), most);
