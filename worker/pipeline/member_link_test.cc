@@ -3,6 +3,7 @@
 #include <grpcpp/create_channel.h>
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -143,34 +144,58 @@ TEST_F(MemberLinkTest, AMemberThatIsGoneIsNamed) {
             broken_before_);
 }
 
-// Else whoever computes would end for a reason that is not its own.
+// Whether a handler hears that its link has broken before Receive says so. Else
+// whoever computes would end for a reason that is not its own.
+class Order {
+ public:
+  std::function<void(const absl::Status&)> OnBroken() {
+    return [this](const absl::Status&) {
+      heard_first_ =
+          !received_.WaitForNotificationWithTimeout(absl::Milliseconds(200));
+      heard_.Notify();
+    };
+  }
+  // REQUIRES: the other end is gone.
+  bool HeardFirst(LinkEnd* end) {
+    end->Begin(Key(1));
+    std::vector<uint8_t> into(4);
+    EXPECT_FALSE(end->Receive(0, absl::MakeSpan(into), CancelToken()).ok());
+    received_.Notify();
+    heard_.WaitForNotification();
+    return heard_first_;
+  }
+
+ private:
+  absl::Notification received_, heard_;
+  bool heard_first_ = false;
+};
+
 TEST_F(MemberLinkTest, ReceiveSaysThatTheOtherIsGoneOnceTheHandlerHasHeard) {
-  absl::Notification received;
-  bool heard_first = false;
-  std::thread links = StartThread("links", [this] {
-    EXPECT_TRUE(behind_
-                    ->Link(Wait(), {.on_message = [](const auto&) {},
-                                    .on_broken = [](const auto&) {}})
-                    .ok());
-  });
-  EXPECT_TRUE(
-      before_
-          ->Await(Wait(), {.on_message = [](const auto&) {},
-                           .on_broken =
-                               [&](const absl::Status&) {
-                                 heard_first =
-                                     !received.WaitForNotificationWithTimeout(
-                                         absl::Milliseconds(200));
-                               }})
-          .ok());
-  links.join();
-  behind_.reset();
-  before_->Begin(Key(1));
-  std::vector<uint8_t> into(4);
-  EXPECT_FALSE(before_->Receive(0, absl::MakeSpan(into), CancelToken()).ok());
-  received.Notify();
-  before_ = nullptr;
-  EXPECT_TRUE(heard_first);
+  for (const bool behind_goes : {true, false}) {
+    Order order;
+    before_ = nullptr;
+    before_ = std::make_unique<DownstreamLink>(listener_.get(), Member(0));
+    behind_ = *UpstreamLink::To(address_, Member(1), {});
+    const auto ignored = [](const auto&) {};
+    std::thread links = StartThread("links", [&] {
+      UpstreamLink::Handlers handlers = {ignored, ignored};
+      if (!behind_goes) handlers.on_broken = order.OnBroken();
+      EXPECT_TRUE(behind_->Link(Wait(), handlers).ok());
+    });
+    DownstreamLink::Handlers handlers = {ignored, ignored};
+    if (behind_goes) handlers.on_broken = order.OnBroken();
+    EXPECT_TRUE(before_->Await(Wait(), handlers).ok());
+    links.join();
+    if (behind_goes) {
+      behind_ = nullptr;
+      EXPECT_TRUE(order.HeardFirst(before_.get()));
+      before_ = nullptr;
+    } else {
+      before_ = nullptr;
+      EXPECT_TRUE(order.HeardFirst(behind_.get()));
+      behind_ = nullptr;
+    }
+  }
 }
 
 TEST_F(MemberLinkTest, TheOneBeforeThatIsGoneIsNamed) {
