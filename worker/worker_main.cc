@@ -504,7 +504,7 @@ int Run(const DaemonFlags& flags, const std::string& number,
   if (!IsGroup(job->job)) return ExitCode(RunWorker(process, *given, 0));
   const int group = static_cast<int>((*given)->value());
   auto listener = ListenForMembers(member, job->job, group, *security);
-  if (!listener.ok()) return UsageExitCode(listener.status());
+  if (!listener.ok()) return PortExitCode(listener.status());
   process.listener = *std::move(listener);
   auto data = OpenData(*job, Split::kTrain);
   if (!data.ok()) return ExitCode(data.status());

@@ -365,6 +365,18 @@ class PipelineTest(unittest.TestCase):
         self.assertIn("member 1 of worker 0: no link for 3s "
                       "(limits.start_timeout_s)", ended.stderr)
 
+    def test_an_address_in_use_is_named(self):
+        with socket.socket(socket.AF_UNIX) as taken:
+            name = f"sluice-pipeline-test-taken-{os.getpid()}"
+            taken.bind("\0" + name)
+            taken.listen()
+            ended = self.worker(*harness.sets(stages(2)),
+                                f"--listen=unix-abstract:{name}")
+        # As of any daemon, and not as of flags that will be wrong again.
+        self.assertEqual(ended.returncode, 1, ended.stderr)
+        self.assertIn(f"--listen: unix-abstract:{name} cannot be listened on",
+                      ended.stderr)
+
     def refusal_of_a_member(self, *differs, sets=(), folders=(None, None)):
         """What member 1 of a worker says whose job differs in this, or whose
         folder does."""

@@ -247,6 +247,7 @@ absl::Status DownstreamLink::Await(const LinkWait& wait, Handlers handlers,
         absl::MutexLock lock(&mu_);
         return AwaitFor(&mu_, absl::Condition(&there), kLookEvery);
       });
+  if (!waited.ok()) Unlink();  // From one that came at the last moment.
   absl::MutexLock lock(&mu_);
   awaited_ = false;
   return waited;

@@ -120,8 +120,8 @@ class DownstreamLink final : public LinkEnd {
   using Handlers = LinkHandlers<proto::ToCoordinator>;
   // Waits until the member behind has linked, which it does when all those
   // behind it have. OK also where `wait` was stopped. kUnavailable: it has not
-  // come for the timeout. The handlers stay until Unlink. One whose inputs are
-  // not `inputs` is refused.
+  // come for the timeout, and no handler runs. Else the handlers stay until
+  // Unlink. One whose inputs are not `inputs` is refused.
   absl::Status Await(const LinkWait& wait, Handlers handlers,
                      const MemberInputs& inputs = {});
   // The one that has linked last, and those behind it.

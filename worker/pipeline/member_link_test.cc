@@ -22,6 +22,7 @@
 namespace sluice {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 GradientKey Key(int64_t sequence) {
@@ -196,6 +197,46 @@ TEST_F(MemberLinkTest, ReceiveSaysThatTheOtherIsGoneOnceTheHandlerHasHeard) {
       behind_ = nullptr;
     }
   }
+}
+
+// At the second look at it the member behind has linked, and the time is over.
+class LinkingClock final : public Clock {
+ public:
+  explicit LinkingClock(DeafBehind* behind) : behind_(*behind) {}
+  absl::Time Now() override {
+    if (++looks_ == 1) return absl::UnixEpoch();
+    if (looks_ == 2) behind_.Link();
+    return absl::UnixEpoch() + absl::Seconds(30);
+  }
+
+ private:
+  DeafBehind& behind_;
+  int looks_ = 0;
+};
+
+TEST_F(MemberLinkTest, WhoComesAsTheWaitEndsHasNoLink) {
+  before_ = nullptr;  // Its place is free.
+  DeafBehind late(address_);
+  LinkingClock clock(&late);
+  before_ = std::make_unique<DownstreamLink>(listener_.get(), Member(0),
+                                             absl::Seconds(10), &clock);
+  EXPECT_TRUE(absl::IsUnavailable(before_->Await(
+      Wait(),
+      {.on_message = [](const auto&) {},
+       .on_broken =
+           [](const auto&) { ADD_FAILURE() << "of a wait that is over"; }})));
+  LinkBoth();
+  EXPECT_THAT(before_->members().processes, ElementsAre("host:1"));
+  before_ = nullptr;
+}
+
+TEST_F(MemberLinkTest, AnAddressThatIsTakenMayBeFreeLater) {
+  EXPECT_TRUE(
+      absl::IsUnavailable(MemberListener::Listen(address_, {3}, {}).status()));
+  const auto port = *Listener::Open("127.0.0.1:0", {});
+  const std::string taken = absl::StrCat("127.0.0.1:", port->port());
+  EXPECT_TRUE(
+      absl::IsUnavailable(MemberListener::Listen(taken, {3}, {}).status()));
 }
 
 TEST_F(MemberLinkTest, TheOneBeforeThatIsGoneIsNamed) {

@@ -149,8 +149,8 @@ absl::StatusOr<std::unique_ptr<MemberListener>> MemberListener::Listen(
         address, ConnectionLimits::ForJob(static_cast<int>(workers.size()),
                                           kMemberPieceBytes));
     if (!port.ok()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("--listen: ", port.status().message()));
+      return absl::Status(port.status().code(),
+                          absl::StrCat("--listen: ", port.status().message()));
     }
     listener->port_ = *std::move(port);
     connections = Listener::AddTo(&builder, security.ForServer());
@@ -158,7 +158,7 @@ absl::StatusOr<std::unique_ptr<MemberListener>> MemberListener::Listen(
   builder.RegisterService(listener->service_.get());
   listener->server_ = builder.BuildAndStart();
   if (listener->server_ == nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat(
+    return absl::UnavailableError(absl::StrCat(
         "--listen: ", address,
         " cannot be listened on; is another process there already?"));
   }

@@ -81,7 +81,7 @@ class MemberListener {
 
   // Listens at `address`, "host:port" or "unix-abstract:NAME", for members of
   // `workers`. `keepalive` is the neighbours', too. kInvalidArgument: it may
-  // not, or cannot.
+  // not, or is no address. kUnavailable: as of Listener::Open.
   static absl::StatusOr<std::unique_ptr<MemberListener>> Listen(
       const std::string& address, const std::vector<int64_t>& workers,
       const TransportSecurity& security, const Keepalive& keepalive = {});
