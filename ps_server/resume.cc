@@ -241,6 +241,17 @@ std::string ReachedItsEnd(const std::string& run_dir, const EndedRun& run) {
                       "; a larger `stop` would let it go on");
 }
 
+// Whether the run was stopped, its summary is there, and not everybody has
+// heard of it.
+absl::StatusOr<bool> IsFarewell(const std::string& run_dir,
+                                FileOperations* files) {
+  SLUICE_ASSIGN_OR_RETURN(const auto farewell,
+                          ReadIfThere(run_dir, kFarewell, files));
+  SLUICE_ASSIGN_OR_RETURN(const auto summary,
+                          ReadIfThere(run_dir, "summary.json", files));
+  return farewell.has_value() && summary.has_value();
+}
+
 // Nullopt: no run has been there.
 absl::StatusOr<std::optional<Past>> ReadPast(const ResolvedJob& job,
                                              const std::string& run_dir,
@@ -358,6 +369,11 @@ absl::StatusOr<std::optional<Resumption>> FindRecovery(
   SLUICE_ASSIGN_OR_RETURN(const auto end, ReadEnd(job, run_dir, files));
   if (end.has_value()) {
     return absl::OutOfRangeError(ReachedItsEnd(run_dir, *end));
+  }
+  SLUICE_ASSIGN_OR_RETURN(const bool farewell, IsFarewell(run_dir, files));
+  if (farewell) {
+    return absl::OutOfRangeError(
+        absl::StrCat(run_dir, ": the run has been stopped"));
   }
   return GoOnFrom(*std::move(past));
 }

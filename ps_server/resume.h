@@ -72,8 +72,8 @@ absl::StatusOr<Resumption> FindResumption(
 // that has reached its end may still have to end. Nullopt: no run has been
 // there, and none is known of.
 //
-// kOutOfRange: the run has reached its end, and its summary is there: nothing
-// is left to be done. kPermissionDenied: another process has taken a later
+// kOutOfRange: the run has reached its end, or was stopped and there is its
+// kFarewell, and its summary is there: nothing is left to be done. kPermissionDenied: another process has taken a later
 // generation than `known`. kFailedPrecondition: as above, but for the run's
 // end. kUnavailable: as above.
 absl::StatusOr<std::optional<Resumption>> FindRecovery(

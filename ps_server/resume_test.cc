@@ -282,6 +282,20 @@ TEST_F(ResumeTest, WhatASummarySaysToHaveReachedItsEndIsNotBegunAgain) {
   EXPECT_TRUE(absl::IsOutOfRange(FindRecovery(Job(), run_).status()));
 }
 
+TEST_F(ResumeTest, ARunThatWasStoppedIsNotBegunAgainBeforeTheRestHasHeard) {
+  TakeGeneration(1, 9);
+  Store(Job(), {Generation(1), Version(4)}, At(4));
+  const auto write = [&](const std::string& name, const std::string& text) {
+    ASSERT_TRUE(WriteFileAtomically(run_ + "/" + name, {text}).ok());
+  };
+  write(kFarewell, "");
+  EXPECT_TRUE(FindRecovery(Job(), run_).ok()) << "none has heard of it";
+  write("summary.json", R"({"reached": null, "version": 9})");
+  EXPECT_EQ(FindRecovery(Job(), run_).status(),
+            absl::OutOfRangeError(run_ + ": the run has been stopped"));
+  EXPECT_TRUE(FindResumption(Job(), run_).ok()) << "somebody wants it to go on";
+}
+
 // ---- Recovery by itself ----
 
 TEST_F(ResumeTest, WithoutAWholeCheckpointARecoveryGoesBackToVersionZero) {

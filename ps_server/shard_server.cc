@@ -29,6 +29,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/counter_table.h"
 #include "common/exit_codes.h"
+#include "common/file_operations.h"
 #include "common/log_value.h"
 #include "common/process_name.h"
 #include "common/resolved_job.h"
@@ -38,6 +39,7 @@
 #include "common/status_macros.h"
 #include "ps_server/addresses.h"
 #include "ps_server/coordinator/log/commit_log_file.h"
+#include "ps_server/coordinator/log/generations.h"
 #include "ps_server/coordinator/session/finished_run.h"
 #include "ps_server/coordinator/session/job_agreement.h"
 #include "ps_server/resume.h"
@@ -206,7 +208,9 @@ absl::StatusOr<std::unique_ptr<ShardServer>> ShardServer::Start(
   if (flags.shard == 0) {
     const absl::Status taken = server->TakeGeneration(flags, job, pause);
     if (absl::IsOutOfRange(taken)) {
-      server->ServeEnd(job, std::string(taken.message()), pause);
+      SLUICE_RETURN_IF_ERROR(server->ServeEnd(job, RunFolderOf(flags, job.job),
+                                              std::string(taken.message()),
+                                              pause));
     }
     // A run folder that is away may come back.
     if (absl::IsUnavailable(taken)) return AskForRestart(taken);
@@ -292,14 +296,18 @@ absl::Status ShardServer::TakeGeneration(const Flags& flags,
   return absl::OkStatus();
 }
 
-void ShardServer::ServeEnd(const ResolvedJob& job, const std::string& reason,
-                           StoppablePause* pause) {
+absl::Status ShardServer::ServeEnd(const ResolvedJob& job,
+                                   const std::string& run_dir,
+                                   const std::string& reason,
+                                   StoppablePause* pause) {
   spdlog::info("event=over reason={}", LogValue(reason));
   FinishedRun finished(JobAgreement(job.fingerprint, FormatJob(job.job)),
                        reason);
   ServeCoordinator(&finished);
-  pause->For(absl::Seconds(job.job.limits().lease_s()));
+  const bool over = pause->For(absl::Seconds(job.job.limits().lease_s()));
   StopServing();
+  if (!over) return absl::OkStatus();  // Not all of them may have heard.
+  return FileOperations().Remove(absl::StrCat(run_dir, "/", kFarewell));
 }
 
 absl::Status ShardServer::Serve(const Flags& flags, const ResolvedJob& job) {

@@ -86,11 +86,11 @@ class ShardServer {
   absl::Status Listen(const Flags& flags, const ResolvedJob& job);
   absl::Status TakeGeneration(const Flags& flags, const ResolvedJob& job,
                               StoppablePause* pause);
-  // Tells those that have not heard it that the run has reached its end, for a
-  // lease, in which whoever still runs tries to join; or until `pause` is
-  // stopped. `reason`: of FindRecovery.
-  void ServeEnd(const ResolvedJob& job, const std::string& reason,
-                StoppablePause* pause);
+  // Tells those that have not heard it that the run is over, for a lease, in
+  // which whoever still runs tries to join; or until `pause` is stopped. Then
+  // nothing is left of the farewell. `reason`: of FindRecovery.
+  absl::Status ServeEnd(const ResolvedJob& job, const std::string& run_dir,
+                        const std::string& reason, StoppablePause* pause);
   absl::Status Serve(const Flags& flags, const ResolvedJob& job);
   void ServeCoordinator(CoordinatorEndpoint::Handler* handler);
   absl::StatusOr<std::optional<EarlierLife>> RunLead();

@@ -33,6 +33,7 @@
 #include "common/shared_memory.h"
 #include "common/status_macros.h"
 #include "common/tls/transport_security.h"
+#include "ps_server/coordinator/log/generations.h"
 #include "ps_server/resume.h"
 
 namespace sluice {
@@ -318,7 +319,8 @@ absl::Status CheckResults(const std::string& run_dir, Version version) {
 }
 
 // Makes sure that the run in the folder can be resumed with `job`, and prints
-// from where. Removes the old addresses, so that nobody takes them for the new.
+// from where. Removes the old addresses, so that nobody takes them for the new,
+// and what would make its lead end a run that was stopped.
 absl::StatusOr<RunPlace> Reopen(const ResolvedJob& job,
                                 const TrainOptions& options,
                                 const TransportSecurity& security,
@@ -349,7 +351,8 @@ absl::StatusOr<RunPlace> Reopen(const ResolvedJob& job,
            "from\n";
   }
   for (const std::string& file :
-       {absl::StrCat(run_dir, "/addresses"), FailureFileOf(run_dir)}) {
+       {absl::StrCat(run_dir, "/addresses"), FailureFileOf(run_dir),
+        absl::StrCat(run_dir, "/", kFarewell)}) {
     SLUICE_RETURN_IF_ERROR(FileOperations().Remove(file));
   }
   return RunPlace{run_dir, resumption.run_id, std::move(claim)};

@@ -111,12 +111,16 @@ class RecoveryTest(unittest.TestCase):
                           "it again", output)
             self.same_bits(run, SYNC + STORED)
 
-    def test_the_lead_that_is_killed_once_the_run_has_reached_its_end(self):
-        sets = ["sync.policy=ASYNC", "stop={updates: 200}", "limits.lease_s=10"]
+    def killed_in_the_farewell(self, updates, end, said):
+        """The lead of a run of so many updates is killed once `end`, of the
+        run, has ended it, before worker 1 has heard."""
+        sets = ["sync.policy=ASYNC", f"stop={{updates: {updates}}}",
+                "limits.lease_s=10"]
         with self.start(sets) as run:
             run.await_version(100)
             # The lead waits until this one, too, has heard of the end.
             run.signal("worker-1", signal.SIGSTOP)
+            end(run)
             self.await_said(run, "ps_server-0", "event=finished")
             harness.wait_until((run.dir / "summary.json").exists,
                                "the summary", run.process)
@@ -129,13 +133,25 @@ class RecoveryTest(unittest.TestCase):
                           "it again", output)
             self.assertIn("event=over reason=", run.log("ps_server-0"))
             # It has heard of the end from the lead that only found it.
-            self.assertRegex(run.log("worker-1"), "event=run_over reason=.*the "
-                                                  "run has reached its end")
+            self.assertRegex(run.log("worker-1"),
+                             f"event=run_over reason=.*the run has {said}")
             self.assertEqual((run.dir / "summary.json").read_text(), summary)
             self.assertEqual((run.dir / "weights.safetensors").read_bytes(),
                              weights)
-            self.assertEqual(run.summary["version"], 200)
             self.assertIsNotNone(run.summary["weights_sha256"])
+            self.assertFalse((run.dir / "farewell").exists())
+            return run.summary
+
+    def test_the_lead_that_is_killed_once_the_run_has_reached_its_end(self):
+        summary = self.killed_in_the_farewell(200, lambda run: None,
+                                              "reached its end")
+        self.assertEqual(summary["version"], 200)
+
+    def test_the_lead_that_is_killed_once_the_run_was_stopped(self):
+        summary = self.killed_in_the_farewell(
+            1000000,
+            lambda run: harness.tool("stop", run.dir), "been stopped")
+        self.assertIsNone(summary["reached"])
 
     def test_both_at_once(self):
         with self.start(SYNC + STORED) as run:

@@ -23,6 +23,10 @@ namespace sluice {
 // "RUN/commit_log-3" of generation 3.
 std::string CommitLogPath(const std::string& run_dir, Generation generation);
 
+// In the run folder while the processes of a run that was stopped hear of its
+// end: no generation follows before they have (FindRecovery).
+inline constexpr char kFarewell[] = "farewell";
+
 // Those that have been taken, ascending; none where there is no such folder.
 // kUnavailable: it cannot be listed.
 absl::StatusOr<std::vector<Generation>> ListGenerations(

@@ -161,6 +161,7 @@ absl::Status RunFiles::GoesOn() {
   if (generation_ == Generation(1)) return absl::OkStatus();
   FileOperations disk;
   SLUICE_RETURN_IF_ERROR(Prove());
+  SLUICE_RETURN_IF_ERROR(disk.Remove(Path(kFarewell)));
   SLUICE_RETURN_IF_ERROR(disk.Remove(Path("summary.json")));
   has_earlier_summary_ = false;
   return disk.Remove(Path("weights.safetensors"));
@@ -173,6 +174,10 @@ absl::Status RunFiles::WriteSummary(const JobState& state,
   // Before the proof, which would be old otherwise.
   const std::optional<WorkerSeconds> time = MeasureTime();
   SLUICE_RETURN_IF_ERROR(Prove());
+  if (finish.failure.empty() && state.stop_requested.has_value()) {
+    SLUICE_RETURN_IF_ERROR(
+        WriteFileAtomically(Path(kFarewell), {finish.reason, "\n"}));
+  }
   SLUICE_RETURN_IF_ERROR(WriteFileAtomically(
       Path("summary.json"), {RunSummary(job_, state, finish, time)}));
   has_summary_ = true;
@@ -184,11 +189,12 @@ absl::Status RunFiles::Close(const JobState& state,
   const bool keeps =
       has_earlier_summary_ && finish.has_value() && !finish->failure.empty();
   const bool writes = finish.has_value() && !has_summary_ && !keeps;
-  const absl::Status synced =
-      writes ? WriteSummary(state, *finish) : log_->Sync();
-  if (writes) return synced;
-  SLUICE_RETURN_IF_ERROR(compute_times_->Flush());
-  return synced;
+  absl::Status closed = writes ? WriteSummary(state, *finish) : log_->Sync();
+  if (!writes) closed.Update(compute_times_->Flush());
+  if (finish.has_value()) {
+    closed.Update(FileOperations().Remove(Path(kFarewell)));
+  }
+  return closed;
 }
 
 }  // namespace sluice

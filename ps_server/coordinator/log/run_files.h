@@ -75,11 +75,12 @@ class RunFiles {
   absl::Status GoesOn();
 
   // Writes the commit log to the disk, and then the summary, where the run is
-  // still this generation's (kPermissionDenied: it is not).
+  // still this generation's (kPermissionDenied: it is not). Of a run that was
+  // stopped, the farewell begins.
   absl::Status WriteSummary(const JobState& state, const FinishRun& finish);
   // Writes what is left: the commit log, the compute times and, where the run
   // is over and it has not been written, the summary; not that of a failure in
-  // the place of an earlier end's.
+  // the place of an earlier end's. The farewell is over.
   absl::Status Close(const JobState& state,
                      const std::optional<FinishRun>& finish);
 

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
+#include "ps_server/coordinator/log/generations.h"
 
 namespace sluice {
 namespace {
@@ -102,6 +103,36 @@ TEST(RunFilesTest, OnlyWhoComesToAnUpdateReplacesTheResultsOfAnEarlierEnd) {
   EXPECT_FALSE(std::filesystem::exists(run_dir + "/weights.safetensors"));
   ASSERT_TRUE(third->Close(JobState(), failed).ok());
   EXPECT_GT(std::filesystem::file_size(run_dir + "/summary.json"), 2);
+}
+
+// A lead that is started again before the farewell is over ends the run, too.
+TEST(RunFilesTest, WhileARunThatWasStoppedEndsItsFolderSaysSo) {
+  const std::string farewell =
+      absl::StrCat(testing::TempDir(), "/stopped/", kFarewell);
+  const auto files = *FilesOf("stopped", 1);
+  JobState state;
+  const FinishRun finish{.failure = "", .reason = "the end"};
+  ASSERT_TRUE(files->WriteSummary(state, finish).ok());
+  EXPECT_FALSE(std::filesystem::exists(farewell)) << "it has reached its end";
+  state.stop_requested = "asked to";
+  ASSERT_TRUE(
+      files->WriteSummary(state, {.failure = "broke", .reason = ""}).ok());
+  EXPECT_FALSE(std::filesystem::exists(farewell)) << "it has failed";
+  ASSERT_TRUE(files->WriteSummary(state, finish).ok());
+  EXPECT_TRUE(std::filesystem::exists(farewell));
+  ASSERT_TRUE(files->Close(state, std::nullopt).ok());
+  EXPECT_TRUE(std::filesystem::exists(farewell)) << "only the generation ends";
+  ASSERT_TRUE(files->Close(state, finish).ok());
+  EXPECT_FALSE(std::filesystem::exists(farewell));
+}
+
+TEST(RunFilesTest, ARunThatGoesOnHasNoFarewell) {
+  const auto files = *FilesOf("on", 2);
+  const std::string farewell =
+      absl::StrCat(testing::TempDir(), "/on/", kFarewell);
+  std::ofstream(farewell) << "";
+  ASSERT_TRUE(files->GoesOn().ok());
+  EXPECT_FALSE(std::filesystem::exists(farewell));
 }
 
 }  // namespace
