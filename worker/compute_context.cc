@@ -129,19 +129,21 @@ absl::Status BuildStage(const ResolvedJob& stage_job, SlotTurn* turn,
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<DataSource>> OpenData(const ResolvedJob& job,
-                                                     Split split) {
+                                                     Split split, bool inputs) {
   return OpenDataSource(
       job.job.data(), split, job.job.seed(),
       {.on_damage = LogDamage,
-       .run = [threads = DecodingThreads(job.job)](int64_t most,
-                                                   const auto& work) {
-         std::vector<std::thread> others;
-         for (int64_t t = 1; t < std::min(threads, most); ++t) {
-           others.push_back(StartThread("decode samples", work));
-         }
-         work();
-         for (std::thread& other : others) other.join();
-       }});
+       .run =
+           [threads = DecodingThreads(job.job)](int64_t most,
+                                                const auto& work) {
+             std::vector<std::thread> others;
+             for (int64_t t = 1; t < std::min(threads, most); ++t) {
+               others.push_back(StartThread("decode samples", work));
+             }
+             work();
+             for (std::thread& other : others) other.join();
+           },
+       .inputs = inputs});
 }
 
 void ComputeContext::Enter() const {

@@ -63,9 +63,11 @@ struct ComputeContext {
   std::map<std::string, std::string> InputsOfMeasure() const;
 };
 
-// A split of the job's data, as OpenDataSource. Damaged samples are logged.
+// A split of the job's data, as OpenDataSource with `inputs`. Damaged samples
+// are logged.
 absl::StatusOr<std::unique_ptr<DataSource>> OpenData(const ResolvedJob& job,
-                                                     Split split);
+                                                     Split split,
+                                                     bool inputs = true);
 
 // Built, for worker `id`'s gradients of the training split, JobMicroBatch(job)
 // samples at a time. `data`: the split, where it is open already. Errors name

@@ -506,7 +506,8 @@ int Run(const DaemonFlags& flags, const std::string& number,
   auto listener = ListenForMembers(member, job->job, group, *security);
   if (!listener.ok()) return PortExitCode(listener.status());
   process.listener = *std::move(listener);
-  auto data = OpenData(*job, Split::kTrain);
+  auto data = OpenData(*job, Split::kTrain,
+                       StageOfMember(job->job, member.member) == 0);
   if (!data.ok()) return ExitCode(data.status());
   process.data = *std::move(data);
   const int code = RunSlots(process, group);

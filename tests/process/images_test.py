@@ -44,8 +44,13 @@ class ImagesTest(unittest.TestCase):
                  ["cluster.workers=1", "data.sharding=DYNAMIC",
                   "data.jpeg.threads=1", "worker.micro_batch=32"]),
                 ("dynamic", self.folder, ["data.sharding=DYNAMIC"]),
-                ("tar files, two shards", tars, ["cluster.shards=2"]))}
+                ("tar files, two shards", tars, ["cluster.shards=2"]),
+                # Of which the second reads labels alone.
+                ("two stages", self.folder,
+                 ["worker.group.pipeline_stages=2", "worker.micro_batch=32",
+                  "data.jpeg.on_damage=FAIL"]))}
         self.assertEqual(hashes["folder"], hashes["tar files, two shards"])
+        self.assertEqual(hashes["folder"], hashes["two stages"])
         self.assertEqual(hashes["one worker"], hashes["dynamic"])
 
     def test_it_learns_and_can_be_replayed(self):

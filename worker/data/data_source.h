@@ -63,6 +63,9 @@ struct ReadOptions {
   // when it has ended; or calls it in up to `most` threads at once.
   std::function<void(int64_t most, const std::function<void()>& work)> run =
       [](int64_t, const std::function<void()>& work) { work(); };
+  // False: whoever reads takes the inputs from another process. A source that
+  // would decode them leaves them out where the labels do not depend on it.
+  bool inputs = true;
 };
 
 // Reads a split that the job names. `data` has its defaults filled in.

@@ -38,7 +38,8 @@ class JpegSource final : public DataSource {
         order_(seed, kOrderStream, images_.size()),
         seed_(seed),
         mirrors_(trains_ && data.augmentation().horizontal_flip()),
-        options_(std::move(options)) {
+        options_(std::move(options)),
+        decodes_(options_.inputs || jpeg_.on_damage() == proto::Jpeg::SKIP) {
     if (trains_ && data.augmentation().has_random_resized_crop()) {
       random_crop_.emplace(seed, data.augmentation().random_resized_crop());
     }
@@ -51,15 +52,21 @@ class JpegSource final : public DataSource {
 
   int64_t size() const override { return images_.size(); }
   std::string Digest() const override { return images_.Digest(); }
-  bool worth_guessing() const override { return true; }
+  bool worth_guessing() const override { return decodes_; }
   int64_t damaged() const override { return damaged_; }
 
   absl::Status Gather(absl::Span<const int64_t> indices,
                       Batch* batch) const override {
     batch->samples = static_cast<int64_t>(indices.size());
-    batch->inputs.resize(batch->samples * floats());
+    batch->inputs.resize(decodes_ ? batch->samples * floats() : 0);
     batch->labels.resize(batch->samples);
     batch->targets.clear();
+    if (!decodes_) {
+      for (size_t i = 0; i < indices.size(); ++i) {
+        batch->labels[i] = images_.label(ImageOf(indices[i]));
+      }
+      return absl::OkStatus();
+    }
     std::vector<absl::Status> ends(indices.size());
     std::atomic<size_t> next = 0;
     const auto work = [&] {
@@ -83,6 +90,10 @@ class JpegSource final : public DataSource {
 
   int64_t floats() const { return 3 * resize_.size * resize_.size; }
 
+  int64_t ImageOf(int64_t sample) const {
+    return trains_ ? static_cast<int64_t>(order_(sample)) : sample;
+  }
+
   // Reads sample `index` to place `i` of the batch; with SKIP, in place of a
   // damaged one the next in order that is whole.
   absl::Status ReadOrReplace(int64_t index, int64_t i, Decoding* decoding,
@@ -104,8 +115,7 @@ class JpegSource final : public DataSource {
 
   absl::Status Read(int64_t sample, int64_t i, Decoding* decoding,
                     Batch* batch) const {
-    const int64_t index =
-        trains_ ? static_cast<int64_t>(order_(sample)) : sample;
+    const int64_t index = ImageOf(sample);
     SLUICE_ASSIGN_OR_RETURN(const std::string bytes, images_.Bytes(index));
     const auto named = [&](const absl::Status& status) {
       return absl::Status(status.code(), absl::StrCat(images_.PathOf(index),
@@ -136,6 +146,8 @@ class JpegSource final : public DataSource {
   std::optional<RandomResizedCrop> random_crop_;
   Resize::Options resize_;
   const ReadOptions options_;
+  // Else each sample has the label of its own image: none stands in for it.
+  const bool decodes_;
 
   mutable std::atomic<int64_t> damaged_ = 0;
 };

@@ -64,7 +64,8 @@ class JpegSourceTest : public testing::Test {
                std::vector<std::thread> threads;
                for (int t = 0; t < threads_; ++t) threads.emplace_back(work);
                for (std::thread& thread : threads) thread.join();
-             }});
+             },
+         .inputs = inputs_});
     EXPECT_TRUE(source.ok()) << source.status().message().data();
     return *std::move(source);
   }
@@ -83,6 +84,7 @@ class JpegSourceTest : public testing::Test {
   FileMap files_;  // Images 0, 2, 4, 6 of class 0, then 1, 3, 5, 7 of class 1.
   proto::Data data_;
   int threads_ = 3;
+  bool inputs_ = true;
   absl::Mutex mu_;
   std::vector<std::string> damages_ ABSL_GUARDED_BY(mu_);
 };
@@ -165,6 +167,27 @@ TEST_F(JpegSourceTest, DamageFailsWithTheFirstImageOfTheMiniBatchThatHasIt) {
               HasSubstr("/train/odd/5.jpg: Premature end"));
   EXPECT_EQ(source->damaged(), 0);
   Gather(*source, {0, 3});
+}
+
+TEST_F(JpegSourceTest, WhoTakesInputsFromElsewhereDecodesNone) {
+  const std::vector<int64_t> all = {5, 1, 6, 2, 0, 7};
+  const std::vector<int32_t> labels = Gather(*Open(), all).labels;
+  inputs_ = false;
+  threads_ = 0;
+  const auto source = Open();
+  const Batch batch = Gather(*source, all);
+  EXPECT_EQ(batch.samples, 6);
+  EXPECT_EQ(batch.labels, labels);
+  EXPECT_THAT(batch.inputs, testing::IsEmpty());
+  EXPECT_FALSE(source->worth_guessing());
+}
+
+// Its label is that of what stands in for it.
+TEST_F(JpegSourceTest, WithSkipWhoTakesInputsFromElsewhereDecodesThem) {
+  files_["even/6.jpg"] = "no image";
+  data_.mutable_jpeg()->set_on_damage(proto::Jpeg::SKIP);
+  inputs_ = false;
+  EXPECT_THAT(Gather(*Open(Split::kTest), {2, 3}).labels, ElementsAre(0, 1));
 }
 
 TEST_F(JpegSourceTest, WithSkipTheNextWholeImageStandsInAndItIsCounted) {

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <deque>
 #include <numeric>
+#include <utility>
 
 #include "common/stage_plan.h"
 #include "common/status_macros.h"
@@ -15,6 +16,19 @@
 #include "worker/model/layer_stack.h"
 
 namespace sluice {
+namespace {
+
+// `*batch` but for its inputs, whose memory stays there.
+Batch TakeAnswers(Batch* batch) {
+  return {.id = batch->id,
+          .first = batch->first,
+          .samples = batch->samples,
+          .inputs = {},
+          .labels = std::move(batch->labels),
+          .targets = std::move(batch->targets)};
+}
+
+}  // namespace
 
 // Keeps what one stage sends until the next one takes it.
 class StagedMeasure::Shelf final : public Neighbour {
@@ -89,27 +103,35 @@ absl::StatusOr<Measurement> StagedMeasure::Measure(Version version,
   for (const auto& shelf : shelves_) shelf->Clear();
   Model::Result total;
   int64_t labels = 0;
-  Batch batch;
+  Batch read;                  // By the first stage.
+  std::vector<Batch> answers;  // Without inputs, for those behind it.
   std::vector<int64_t> indices;
   for (int64_t block = 0; block < test_.size(); block += block_samples_) {
     const int64_t end = std::min(test_.size(), block + block_samples_);
+    answers.clear();
     for (int s = 0; s < parts(); ++s) {
       SLUICE_RETURN_IF_ERROR(load(s));
       const absl::Span<const float> loaded = Weights(s);
       SLUICE_ASSIGN_OR_RETURN(const float* values,
                               weights_on_device_->ToDevice(loaded));
       stages_[s].model->BeginTask();
-      for (int64_t at = block; at < end; at += batch.samples) {
+      for (int64_t at = block; at < end; at += batch_size_) {
         if (cancel.cancelled()) return absl::AbortedError("the run is over");
-        indices.resize(std::min<int64_t>(batch_size_, end - at));
-        std::iota(indices.begin(), indices.end(), at);
-        SLUICE_RETURN_IF_ERROR(test_.Gather(indices, &batch));
+        if (s == 0) {
+          indices.resize(std::min<int64_t>(batch_size_, end - at));
+          std::iota(indices.begin(), indices.end(), at);
+          SLUICE_RETURN_IF_ERROR(test_.Gather(indices, &read));
+        }
+        const Batch& batch =
+            s == 0 ? read : answers[(at - block) / batch_size_];
         SLUICE_ASSIGN_OR_RETURN(
             const Model::Result result,
             stages_[s].model->Evaluate(batch, {values, loaded.size()}));
-        if (s + 1 < parts()) continue;
-        total.Add(result);
-        labels += static_cast<int64_t>(batch.labels.size());
+        if (s + 1 == parts()) {
+          total.Add(result);
+          labels += static_cast<int64_t>(batch.labels.size());
+        }
+        if (s == 0) answers.push_back(TakeAnswers(&read));
       }
     }
   }

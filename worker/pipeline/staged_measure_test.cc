@@ -101,6 +101,41 @@ TEST(StagedMeasureTest, ItHasTheBitsOfTheWholeModel) {
   }
 }
 
+// Of which each reading is counted.
+class CountedSource final : public DataSource {
+ public:
+  explicit CountedSource(const DataSource* source) : source_(*source) {}
+  int64_t size() const override { return source_.size(); }
+  absl::Status Gather(absl::Span<const int64_t> indices,
+                      Batch* batch) const override {
+    samples_ += static_cast<int64_t>(indices.size());
+    return source_.Gather(indices, batch);
+  }
+  int64_t samples() const { return samples_; }
+
+ private:
+  const DataSource& source_;
+  mutable int64_t samples_ = 0;
+};
+
+// Decoding them costs more than a small stage does.
+TEST(StagedMeasureTest, SamplesAreReadForTheFirstStageAlone) {
+  const ResolvedJob job = Job(kConvolutions, 3);
+  const auto context = MakeTestContext(Job(kConvolutions, 1));
+  const CountedSource test(context->data.get());
+  for (const int64_t block_bytes : {1, 1 << 20}) {
+    auto staged =
+        StagedMeasure::Create(job, &test, context->device.get(), block_bytes);
+    ASSERT_TRUE(staged.ok()) << staged.status();
+    ComputeContext by_stages;
+    by_stages.measure = *std::move(staged);
+    const int64_t before = test.samples();
+    std::vector<int> loads;
+    MeasureBy(by_stages, job, Weights(job), &loads);
+    EXPECT_EQ(test.samples() - before, test.size());
+  }
+}
+
 // Of blocks of one batch, and a measurement that is cut short and made anew.
 TEST(StagedMeasureTest, BlocksFollowEachOther) {
   const ResolvedJob job = Job(kConvolutions, 2);
