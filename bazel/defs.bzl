@@ -11,13 +11,21 @@ _COPTS = [
 def _begin_with(headers):
     return ["-include", "bazel/%s.h" % headers]
 
+# Gcc takes headers that were parsed for another -O, and crashes on some of what
+# comes of it.
+def _optimises_by_itself(copts):
+    return bool([flag for flag in copts if flag.startswith("-O")])
+
 def sluice_cc_library(name, copts = [], deps = [], testonly = False, **kwargs):
     headers = "test_headers" if testonly else "headers"
+    if not _optimises_by_itself(copts):
+        copts = copts + _begin_with(headers)
+        deps = deps + ["//bazel:" + headers]
     native.cc_library(
         name = name,
-        copts = _COPTS + copts + _begin_with(headers),
+        copts = _COPTS + copts,
         testonly = testonly,
-        deps = deps + ["//bazel:" + headers],
+        deps = deps,
         **kwargs
     )
 
