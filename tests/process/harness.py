@@ -273,8 +273,12 @@ class Result(unittest.TextTestResult):
 
 
 def report_of(result):
-    """The result in the form that Bazel expects, JUnit's."""
-    bad = {t.id(): why for t, why in result.failures + result.errors}
+    """The result in the form that Bazel expects, JUnit's. A case whose subtests
+    fail has failed, with what each of them says."""
+    bad = {}
+    for test, why in result.failures + result.errors:
+        name = getattr(test, "test_case", test).id()  # Of a subtest, its case.
+        bad[name] = bad.get(name, "") + why
     skipped = {t.id(): why for t, why in result.skipped}
     suite = ET.Element("testsuite", name=pathlib.Path(__file__).stem,
                        tests=str(len(result.seconds)), failures=str(len(bad)),

@@ -52,6 +52,22 @@ class HarnessTest(unittest.TestCase):
         self.assertEqual(list(passed), [])
         self.assertGreaterEqual(float(passed.get("time")), 0)
 
+    def test_a_case_whose_subtests_fail_is_reported_as_failed(self):
+        class Cases(unittest.TestCase):
+            def test_some(self):
+                for part in "this", "that":
+                    with self.subTest(part):
+                        self.fail(f"why {part}")
+
+        result = unittest.TextTestRunner(
+            stream=io.StringIO(), resultclass=harness.Result).run(
+                unittest.defaultTestLoader.loadTestsFromTestCase(Cases))
+        report = harness.report_of(result)
+        [case] = report.iter("testcase")
+        for part in "this", "that":
+            self.assertIn(f"why {part}", case.find("failure").text)
+        self.assertEqual(report.getroot().get("failures"), "1")
+
     def test_the_daemons_are_those_of_the_configuration_that_is_tested(self):
         for daemon in (harness.TOOL, harness.PS_SERVER, harness.WORKER,
                        harness.EVALUATOR):
