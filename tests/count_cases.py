@@ -2,9 +2,9 @@
 """Counts the test cases of one `bazel test`: "N passed, N failed".
 
 Reads Bazel's build events (--build_event_json_file) instead of the folder of
-results, which may have results of earlier calls. A test whose XML is missing,
-or a target that did not build, counts as one failed case. The exit status is 1
-if any case failed or none ran.
+results, which may have results of earlier calls. A test without XML counts as
+one case, and a target that did not build as one failed case. The exit status is
+1 if any case failed or none ran.
 
 Before the count it prints the slowest tests with their limits. On a quiet
 machine no test should take a fifth of its limit, so that it also passes on a
@@ -51,9 +51,9 @@ def cases_of_result(result, read):
                 pass
     # The process may also fail outside its cases: by a crash, or a leak found
     # at exit.
-    if status not in ("PASSED", "FLAKY") and not counts[FAILED]:
-        counts[FAILED] += 1
-    if status == "PASSED" and not counts:
+    if status not in ("PASSED", "FLAKY"):
+        counts[FAILED] += not counts[FAILED]
+    elif not counts:
         counts[PASSED] += 1
     return counts
 

@@ -64,6 +64,13 @@ class CountCasesTest(unittest.TestCase):
                       result("//a:t", "FAILED", "file:///logs/none.xml")),
             "0 passed, 1 failed")
 
+    def test_a_test_without_a_report_that_passed_once_is_one_case(self):
+        for status in "PASSED", "FLAKY":
+            self.assertEqual(
+                self.line(configured("//a:t"), completed("//a:t"),
+                          result("//a:t", status, "file:///logs/none.xml")),
+                "1 passed, 0 failed", status)
+
     def test_a_failure_outside_the_cases_is_one_more(self):
         events = [configured("//a:t"), completed("//a:t"),
                   result("//a:t", "FAILED")]
