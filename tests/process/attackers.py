@@ -11,7 +11,9 @@ host than the workers', as far as a server can see."""
 
 import argparse
 import itertools
+import os
 import random
+import resource
 import select
 import socket
 import ssl
@@ -118,13 +120,16 @@ def prefixed(message):
 
 def silent_connections(address, tls):
     """1,000 connections that never say anything, opened again when closed."""
-    held = []
+    held = {}
+    closed = select.poll()  # select() knows no descriptor above 1,023.
     while True:
         if len(held) < 1000:
-            held.append(connect(address))
-        for one in select.select(held[-500:], [], [], 0)[0]:
-            held.remove(one)
-            one.close()
+            one = connect(address)
+            held[one.fileno()] = one
+            closed.register(one, select.POLLIN)
+        for descriptor, _ in closed.poll(0):
+            closed.unregister(descriptor)
+            held.pop(descriptor).close()
         yield
 
 
@@ -228,7 +233,7 @@ def joins(address, tls):
 def unfinished_pushes(address, tls):
     """First chunks of 6 MB that lack their last byte."""
     body = prefixed(bytes(MESSAGE_BYTES))[:-1]
-    return _bodies(address, tls, PUSH, body + b"", 25, 8)
+    return _bodies(address, tls, PUSH, body, 25, 8)
 
 
 def endless_pushes(address, tls):
@@ -252,7 +257,16 @@ def attack(kind, address, tls):
             time.sleep(1 / STEPS_PER_SECOND)  # Refused: once more, all of it.
 
 
+def end_with(failed):
+    """Ends this process: an attack of fewer kinds than asked for is another."""
+    threading.__excepthook__(failed)
+    os._exit(1)
+
+
 def main():
+    threading.excepthook = end_with
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     parser = argparse.ArgumentParser()
     parser.add_argument("address")
     parser.add_argument("--tls")
@@ -264,7 +278,11 @@ def main():
         tls.check_hostname = False
         tls.load_cert_chain(f"{flags.tls}/tls.crt", f"{flags.tls}/tls.key")
         tls.set_alpn_protocols(["h2"])
-    for name in flags.kinds.split(","):
+    names = flags.kinds.split(",")
+    if unknown := [name for name in names if name not in KINDS]:
+        parser.error(f"--kinds: expected some of {', '.join(KINDS)}, got "
+                     f"{', '.join(unknown)}")
+    for name in names:
         threading.Thread(target=attack, args=(KINDS[name], flags.address, tls),
                          daemon=True).start()
     threading.Event().wait()

@@ -6,6 +6,8 @@ import contextlib
 import json
 import pathlib
 import re
+import resource
+import socket
 import statistics
 import subprocess
 import sys
@@ -31,6 +33,7 @@ def attacked(address, *flags):
     process = subprocess.Popen([sys.executable, ATTACKERS, address, *flags])
     try:
         yield
+        assert process.poll() is None, "the attackers have ended"
     finally:
         process.kill()
         process.wait()
@@ -54,6 +57,22 @@ def idle_lead(run):
 
 
 class AttackersTest(unittest.TestCase):
+
+    def test_silent_connections_are_held_beyond_1024_descriptors(self):
+        before = resource.getrlimit(resource.RLIMIT_NOFILE)
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, before)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (before[1], before[1]))
+        with socket.create_server(("127.0.0.1", 0)) as server, \
+                contextlib.ExitStack() as held:
+            server.settimeout(harness.TIMEOUT_S)
+            for _ in range(1000):
+                held.enter_context(open("/dev/null", "rb"))
+            steps = attackers.silent_connections(
+                f"127.0.0.1:{server.getsockname()[1]}", None)
+            self.addCleanup(steps.close)
+            for _ in range(50):
+                next(steps)
+                held.enter_context(server.accept()[0])
 
     def rate(self, run):
         """Updates a second, for SECONDS."""
