@@ -21,8 +21,7 @@ import tempfile
 
 import report
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-LENET = "configs/fashion_mnist_lenet.textproto"
+LENET = report.ROOT / "configs/fashion_mnist_lenet.textproto"
 POLICIES = ["SYNC", "K_SYNC", "K_BATCH_SYNC", "ASYNC", "K_ASYNC",
             "K_BATCH_ASYNC"]
 WITHIN = 0.02  # Of the undisturbed accuracy, for the mean over the seeds.
@@ -42,8 +41,8 @@ def disturb(args, policy, seed):
                 command.append(
                     f"--{name.replace('_', '-')}={getattr(args, name)}")
         command += [f"--set={s}" for s in args.set]
-        result = subprocess.run(command, cwd=ROOT, capture_output=True,
-                                text=True, check=False)
+        result = subprocess.run(command, capture_output=True, text=True,
+                                check=False, preexec_fn=report.ends_with_this)
         if args.keep:
             pathlib.Path(args.keep).mkdir(parents=True, exist_ok=True)
             pathlib.Path(args.keep, f"{policy}-{seed}.txt").write_text(
@@ -116,7 +115,7 @@ def main():
                                  "limits.lease_s=2",
                                  "evaluation.every_epochs=0"],
                         help="a field of every job, as train takes it")
-    parser.add_argument("--tool", default=str(ROOT / "sluice"))
+    parser.add_argument("--tool", default=str(report.ROOT / "sluice"))
     parser.add_argument("--folder", help="where the runs' folders are made")
     parser.add_argument("--keep", help="a folder for what each run printed")
     parser.add_argument("--tiny", action="store_true",

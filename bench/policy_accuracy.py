@@ -12,30 +12,29 @@ and the rounding differ.
 
 import argparse
 import json
-import os
 import pathlib
 import re
-import subprocess
 import sys
 import tempfile
 
 import report
 from peers import programs
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-LENET = "configs/fashion_mnist_lenet.textproto"
+ROOT = programs.ROOT
+LENET = ROOT / "configs/fashion_mnist_lenet.textproto"
 POLICIES = ["SYNC", "K_SYNC", "K_BATCH_SYNC", "ASYNC", "K_ASYNC",
             "K_BATCH_ASYNC"]
 # Name of a row: the job, and the settings changed in it.
 ROWS = {
     **{policy: (LENET, f"sync.policy={policy}") for policy in POLICIES},
     "parameter averaging":
-        ("configs/fashion_mnist_parameter_averaging.textproto",),
-    "Downpour": ("configs/fashion_mnist_downpour.textproto",),
+        (ROOT / "configs/fashion_mnist_parameter_averaging.textproto",),
+    "Downpour": (ROOT / "configs/fashion_mnist_downpour.textproto",),
 }
 # The same job with the model in PyTorch.
 TORCH_ROWS = [f"{policy}, PyTorch" for policy in POLICIES]
 TORCH = ROOT / "python/examples/fashion_mnist"
+PYTHONPATH = f"{ROOT}/python:{TORCH}"
 WRITE_TORCH_JOB = """
 import sys, torch, sluice.torch
 from fashion_mnist import LeNet
@@ -48,20 +47,15 @@ print(sluice.torch.init(LeNet(), sys.argv[2], train_samples=60000,
 def torch_summary(tool, overrides, seed):
     """Of LENET with the model, its data and its initial weights from PyTorch."""
     others = re.sub(r"^(data|model) \{.*?^\}\n", "",
-                    (ROOT / LENET).read_text(), flags=re.M | re.S)
+                    LENET.read_text(), flags=re.M | re.S)
     with tempfile.TemporaryDirectory() as folder:
-        job = subprocess.run(
+        job = programs.output_of(
             [sys.executable, "-B", "-c", WRITE_TORCH_JOB, str(seed), folder,
-             others], check=True, text=True, stdout=subprocess.PIPE,
-            env=environment()).stdout.strip()
+             others], PYTHONPATH=PYTHONPATH).strip()
         path = pathlib.Path(job)  # LENET has the `sync` that counts.
         path.write_text(re.sub("^sync .*\n", "", path.read_text(), count=1))
         return summary(tool, job, overrides, seed,
                        sys.executable, "-B", f"{TORCH}/train.py")
-
-
-def environment():
-    return {**os.environ, "PYTHONPATH": f"{ROOT}/python:{TORCH}"}
 
 
 def summary(tool, job, overrides, seed, *model_process):
@@ -69,11 +63,11 @@ def summary(tool, job, overrides, seed, *model_process):
         run = f"{folder}/run"
         sets = [f"output.run_dir={run}", "evaluation.every_epochs=0",
                 *overrides]
-        subprocess.run(
+        programs.output_of(
             [tool, "train", job, f"--seed={seed}",
              *(word for s in sets for word in ("--set", s)),
              *(["--", *model_process] if model_process else [])],
-            cwd=ROOT, check=True, stdout=subprocess.DEVNULL, env=environment())
+            PYTHONPATH=PYTHONPATH)
         return json.loads(pathlib.Path(run, "summary.json").read_text())
 
 

@@ -12,14 +12,12 @@ goes on until half of its 99% interval is below 0.5% of the mean. Without
 
 import argparse
 import json
-import pathlib
 import sys
 
 import report
 from peers import programs
 
-ROOT = pathlib.Path(__file__).absolute().parent.parent
-JOB = ROOT / "configs/linear_regression.textproto"
+JOB = programs.ROOT / "configs/linear_regression.textproto"
 # Name -> settings of the delay, in milliseconds.
 DELAYS = {
     "exponential, m = 50": "delays.compute.exponential.mean_ms=50",
@@ -85,7 +83,7 @@ def main():
     parser.add_argument("--workers", type=int, nargs="+",
                         default=[4, 16, 64, 256])
     parser.add_argument("--precision", type=float, default=0.005)
-    parser.add_argument("--tool", default=str(ROOT / "sluice"))
+    parser.add_argument("--tool", default=str(programs.ROOT / "sluice"))
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--tiny", action="store_true",
                         help="four workers, rough, to see that it works")

@@ -11,14 +11,12 @@ the same run and printed; it is not subtracted.
 import argparse
 import json
 import pathlib
-import subprocess
 import tempfile
 
 import report
 from peers import programs
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-JOB = ROOT / "configs/linear_regression.textproto"
+JOB = programs.ROOT / "configs/linear_regression.textproto"
 POLICIES = ["SYNC", "K_SYNC", "K_BATCH_SYNC", "ASYNC", "K_ASYNC",
             "K_BATCH_ASYNC"]
 
@@ -44,12 +42,11 @@ def daemons(args, policy, updates, words):
     """Seconds per update in a run of `updates` updates."""
     with tempfile.TemporaryDirectory() as folder:
         run = pathlib.Path(folder, "run")
-        subprocess.run(
-            [args.tool, "train", JOB, *sets(policy, args), *words,
-             "--set", f"stop={{updates: {updates}}}",
-             "--set", "evaluation.enabled=false",
-             "--set", f"output.run_dir={run}"],
-            cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+        programs.output_of([
+            args.tool, "train", JOB, *sets(policy, args), *words,
+            "--set", f"stop={{updates: {updates}}}",
+            "--set", "evaluation.enabled=false",
+            "--set", f"output.run_dir={run}"])
         summary = json.loads((run / "summary.json").read_text())
         return summary["seconds"] / summary["version"]
 
@@ -73,7 +70,7 @@ def main():
                         help="to apply in each run")
     parser.add_argument("--precision", type=float, default=0.005,
                         help="of the simulation, as simulate takes it")
-    parser.add_argument("--tool", default=str(ROOT / "sluice"))
+    parser.add_argument("--tool", default=str(programs.ROOT / "sluice"))
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--tiny", action="store_true",
                         help="few workers and updates, to see that it works")

@@ -10,22 +10,21 @@ of it:
   T = K            ASYNC (K = 1), K_ASYNC, K_BATCH_ASYNC
 
 Each task pulls W and each gradient pushes W, so an update costs W T and W K
-bytes. A shard executes one Commit, and one Discard where X is not 0. The daemons train the linear
-job with a delay in each task, so that cancelled tasks have pulled but not yet
-pushed.
+bytes. A shard executes one Commit, and one Discard where X is not 0. The
+daemons train the linear job with a delay in each task, so that cancelled tasks
+have pulled but not yet pushed.
 """
 
 import argparse
 import json
 import pathlib
 import re
-import subprocess
 import tempfile
 
 import report
+from peers import programs
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-JOB = "configs/linear_regression.textproto"
+JOB = programs.ROOT / "configs/linear_regression.textproto"
 POLICIES = ["SYNC", "K_SYNC", "K_BATCH_SYNC", "ASYNC", "K_ASYNC",
             "K_BATCH_ASYNC"]
 # Two full chunks on each of two shards, and a short one.
@@ -56,9 +55,8 @@ def train(args, policy, updates):
                 "optimizer.learning_rate=1e-6",
                 f"stop={{updates: {updates}}}", "evaluation.enabled=false",
                 f"output.run_dir={run}"]
-        subprocess.run(
-            [args.tool, "train", JOB, *(w for s in sets for w in ("--set", s))],
-            cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+        programs.output_of([args.tool, "train", JOB,
+                            *(w for s in sets for w in ("--set", s))])
         shards = []
         for log in sorted(run.glob("ps_server-*.log")):
             [line] = re.findall("event=exchanged (.*)", log.read_text())
@@ -117,7 +115,7 @@ def main():
                         help="of the delay in each task")
     parser.add_argument("--gradients", type=int, default=2000,
                         help="to apply in each run")
-    parser.add_argument("--tool", default=str(ROOT / "sluice"))
+    parser.add_argument("--tool", default=str(programs.ROOT / "sluice"))
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--tiny", action="store_true",
                         help="two workers, few gradients")

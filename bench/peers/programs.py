@@ -8,6 +8,8 @@ import pathlib
 import subprocess
 import sys
 
+import report
+
 ROOT = pathlib.Path(__file__).absolute().parent.parent.parent
 PEERS = ROOT / "bench/peers"
 # This Python: /usr/bin/python3, for which Debian installs PyTorch, or another
@@ -68,10 +70,13 @@ def torch(name, instruction_set):
             *PYTHON, PEERS / f"{name}.py"]
 
 
-def output_of(command):
-    """The output of a program, which must succeed."""
-    result = subprocess.run([str(word) for word in command], text=True,
-                            capture_output=True, env=environment_of(command))
+def output_of(command, **variables):
+    """The output of a program, which must succeed. It ends where this process is
+    killed. `variables` are set in its environment."""
+    result = subprocess.run(
+        [str(word) for word in command], text=True, capture_output=True,
+        env={**environment_of(command), **variables},
+        preexec_fn=report.ends_with_this)
     if result.returncode != 0:
         sys.exit(f"{command}: {result.stdout}\n{result.stderr}")
     return result.stdout

@@ -106,12 +106,14 @@ class BenchmarksTest(unittest.TestCase):
                     "what it has started and written to go")
 
     def test_the_runs_of_one_that_is_killed_end(self):
-        for name in "storm", "checkpoint", "recovery":
+        for name, *flags in (("storm",), ("checkpoint", "--units=16"),
+                             ("recovery", "--units=16"), ("chaos",),
+                             ("policy_times",), ("policy_accuracy",),
+                             ("scaling",), ("update_cost", "--mean-ms=100")):
             with self.subTest(name):
                 folder = harness.scratch()
                 process = subprocess.Popen(
-                    [*command_of(BENCH / f"{name}.py"),
-                     *["--units=16"] * (name != "storm")],
+                    [*command_of(BENCH / f"{name}.py"), *flags],
                     env={**os.environ, "TMPDIR": str(folder)})
                 harness.wait_until(
                     lambda: list(folder.glob("**/metrics.jsonl")),
