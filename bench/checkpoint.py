@@ -91,7 +91,8 @@ def empty_process(args, folder):
 def main():
     parser = report.run_options(__doc__.splitlines()[0], rounds=3, every=10,
                                 units=8128, tiny="a second, once")
-    parser.add_argument("--seconds", type=float, default=20, help="of each run")
+    parser.add_argument("--seconds", type=report.positive, default=20,
+                        help="of each run")
     args = parser.parse_args()
     if args.tiny:
         args.rounds, args.seconds, args.every, args.units = 1, 1, 0.2, 16

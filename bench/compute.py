@@ -36,7 +36,7 @@ import sys
 import tempfile
 
 from peers import programs
-from report import Report
+from report import Report, positive, whole
 
 
 def images(height, classes):
@@ -228,13 +228,13 @@ def main():
     parser.add_argument("--tiny", action="store_true", help="a few seconds, once")
     parser.add_argument("--device", choices=MODELS, default="cpu")
     parser.add_argument("--models", nargs="+", choices=JOBS)
-    parser.add_argument("--batches", nargs="+", type=int, default=[64, 256])
+    parser.add_argument("--batches", nargs="+", type=whole, default=[64, 256])
     parser.add_argument("--precisions", nargs="+", choices=GPU_TOLERANCE,
                         default=list(GPU_TOLERANCE), help="of a GPU")
     parser.add_argument("--eager", action="store_true",
                         help="without torch.compile, which takes a minute a model")
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--seconds", type=float, default=0.4, help="of a round")
+    parser.add_argument("--rounds", type=whole, default=7)
+    parser.add_argument("--seconds", type=positive, default=0.4, help="of a round")
     args = parser.parse_args()
     if args.tiny:
         args.rounds, args.seconds, args.batches = 1, 0.02, [8]

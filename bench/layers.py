@@ -14,14 +14,14 @@ import statistics
 import sys
 
 from peers import programs
-from report import Report
+from report import Report, whole
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--tiny", action="store_true", help="a few seconds, once")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=whole, default=5)
     parser.add_argument("--instruction-set", default="AVX2",
                         choices=["AVX2", "AVX512"], help="of both")
     args = parser.parse_args()

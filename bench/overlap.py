@@ -21,7 +21,7 @@ import pathlib
 import tempfile
 
 from peers import programs
-from report import Report
+from report import Report, whole
 
 COMPUTE = {"forward", "backward"}
 TRAVELS = {"pull": "weights travel", "push": "gradient travels"}
@@ -125,8 +125,8 @@ def main():
     parser.add_argument("--precision", default="FP32")
     parser.add_argument("--job", default="synthetic_resnet50",
                         help="of configs/, by name")
-    parser.add_argument("--batch", type=int, default=4)
-    parser.add_argument("--updates", type=int, default=8)
+    parser.add_argument("--batch", type=whole, default=4)
+    parser.add_argument("--updates", type=whole, default=8)
     args = parser.parse_args()
     args.sets = []
     if args.tiny:

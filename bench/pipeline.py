@@ -27,7 +27,7 @@ import statistics
 import tempfile
 
 from peers import programs
-from report import Report
+from report import Report, whole
 
 PASSES = 8  # Of a mini-batch.
 TEXT = "the quick brown fox jumps over the lazy dog, and nobody minds. " * 4000
@@ -169,18 +169,22 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--tiny", action="store_true", help="a few seconds, once")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--updates", type=int, default=3,
+    parser.add_argument("--rounds", type=whole, default=3)
+    parser.add_argument("--updates", type=whole, default=3,
                         help="of each run, after the first")
-    parser.add_argument("--batch", type=int, default=256, help="samples")
+    parser.add_argument("--batch", type=whole, default=256,
+                        help=f"samples, a multiple of {PASSES}")
     parser.add_argument("--timelines", type=pathlib.Path, metavar="DIR",
-                        help="keep MODEL.json of each model's last pipeline in "
-                        "this folder")
+                        help="keep MODEL_SLOTS.json of each model's last "
+                        "pipelines in this folder")
     parser.add_argument("--models", nargs="+", choices=MODELS,
                         default=list(MODELS))
     parser.add_argument("--instruction-set", default="AVX2",
                         choices=["AVX2", "AVX512"])
     args = parser.parse_args()
+    if args.batch % PASSES:
+        parser.error(f"--batch: expected a multiple of {PASSES}, which are its "
+                     f"micro-batches, got {args.batch}")
     if args.timelines:
         args.timelines.mkdir(parents=True, exist_ok=True)
     args.micro = lambda batch: sorted({batch // PASSES, batch // 2, batch})

@@ -65,8 +65,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--workers", type=int, default=8)
     parser.add_argument("--k", type=int, default=4)
-    parser.add_argument("--mean-ms", type=float, default=50)
-    parser.add_argument("--gradients", type=int, default=2000,
+    parser.add_argument("--mean-ms", type=report.positive, default=50)
+    parser.add_argument("--gradients", type=report.whole, default=2000,
                         help="to apply in each run")
     parser.add_argument("--precision", type=float, default=0.005,
                         help="of the simulation, as simulate takes it")

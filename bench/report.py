@@ -6,6 +6,7 @@ and how to wait for them."""
 import argparse
 import ctypes
 import json
+import math
 import pathlib
 import signal
 import sys
@@ -25,16 +26,36 @@ def ends_with_this():
     ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
 
 
+def whole(text):
+    """For the type of an argument: a whole number above 0."""
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(
+            f"expected a whole number above 0, got {text!r}")
+    return int(text)
+
+
+def positive(text):
+    """For the type of an argument: a number above 0."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError(
+            f"expected a number above 0, got {text!r}")
+    return value
+
+
 def run_options(question, *, rounds, every, units, tiny):
     """The parser of a benchmark that trains a model of `units` units in real
     daemons, with a checkpoint every few seconds."""
     parser = argparse.ArgumentParser(description=question)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--tiny", action="store_true", help=tiny)
-    parser.add_argument("--rounds", type=int, default=rounds)
+    parser.add_argument("--rounds", type=whole, default=rounds)
     parser.add_argument("--every", type=float, default=every,
                         help="seconds between two checkpoints")
-    parser.add_argument("--units", type=int, default=units)
+    parser.add_argument("--units", type=whole, default=units)
     parser.add_argument("--folder", help="where the runs' folders are made")
     parser.add_argument("--tool", default=ROOT / "bazel-bin/cli/sluice",
                         help="the built sluice")

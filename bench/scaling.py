@@ -26,7 +26,7 @@ import pathlib
 import tempfile
 
 from peers import programs
-from report import Report
+from report import Report, whole
 
 MLP = programs.ROOT / "configs/fashion_mnist_mlp.textproto"
 RESNET = programs.ROOT / "configs/synthetic_resnet50.textproto"
@@ -92,7 +92,6 @@ def virtual_rows(report, args):
                                 ("K_SYNC", 100, SIGMA),
                                 ("ASYNC", 100, SIGMA)]:
         name = f"{policy}, {gbit} Gbit/s" + (", varying" if sigma else "")
-        alone = None
         for workers in args.virtual_workers:
             run = simulated(policy, workers, gbit, sigma, args)
             # The gradients of an update, and how many an update takes.
@@ -100,12 +99,10 @@ def virtual_rows(report, args):
             weights = sum(run["pull_bytes"]) / max(1, run["started"])
             step = STEP_MS / 1e3
             expected = step / (step + 2 * 4 * args.floats * 8 / (gbit * 1e9))
-            alone = alone or 1 / step
-            curves.setdefault(name, []).append(
-                (workers, rate / (workers * alone)))
+            efficiency = rate * step / workers
+            curves.setdefault(name, []).append((workers, efficiency))
             report.add(f"{name}, {workers} workers", "of linear",
-                       "T / (T + 2 W / B)", expected,
-                       rate / (workers * alone),
+                       "T / (T + 2 W / B)", expected, efficiency,
                        update_ms=1e3 * run["mean_update_time"],
                        pulled_mb_a_task=weights / 1e6, wasted=run["wasted"])
     return curves
@@ -155,10 +152,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--tiny", action="store_true", help="few workers, once")
-    parser.add_argument("--workers", type=int, nargs="+", default=[1, 2, 4, 8],
+    parser.add_argument("--workers", type=whole, nargs="+", default=[1, 2, 4, 8],
                         help="of the daemons")
-    parser.add_argument("--real-updates", type=int, default=60)
-    parser.add_argument("--virtual-workers", type=int, nargs="+",
+    parser.add_argument("--real-updates", type=whole, default=60)
+    parser.add_argument("--virtual-workers", type=whole, nargs="+",
                         default=[1, 4, 16, 64, 256])
     parser.add_argument("--updates", type=int, default=33,
                         help="of all workers, measured in virtual time")
@@ -166,6 +163,11 @@ def main():
                         help="of ResNet-50 with its statistics")
     parser.add_argument("--svg", type=pathlib.Path, help="where to draw it")
     args = parser.parse_args()
+    if args.real_updates < 2:  # Their second half is measured.
+        parser.error("--real-updates: expected 2 or more, got "
+                     f"{args.real_updates}")
+    args.workers.sort()
+    args.virtual_workers.sort()
     if args.tiny:
         args.workers, args.real_updates = [1, 2], 4
         args.virtual_workers = [1, 2]

@@ -153,7 +153,7 @@ def add_rows(result, sync, found):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--minutes", type=float, default=STORM_MINUTES)
+    parser.add_argument("--minutes", type=report.positive, default=STORM_MINUTES)
     parser.add_argument("--sync", nargs="+", default=["policy: SYNC"],
                         help="field `sync` of the job, a storm for each")
     parser.add_argument("--seed", type=int, default=1)
@@ -176,6 +176,8 @@ def main():
         with tempfile.TemporaryDirectory() as temporary:
             folder = pathlib.Path(args.folder or temporary,
                                   "".join(c for c in sync if c.isalnum()))
+            if folder.exists():
+                sys.exit(f"{folder} is there already, of another storm")
             folder.mkdir(parents=True)
             found = storm(args, sync, folder)
         add_rows(result, sync, found)

@@ -21,7 +21,7 @@ import statistics
 import tempfile
 
 from peers import programs
-from report import Report
+from report import Report, positive, whole
 from train import free_port, steady_rate
 
 # Time of a run before its rate counts: PyTorch is imported, and cuDNN times its
@@ -70,9 +70,9 @@ def main():
     parser.add_argument("--shards", type=int, default=1)
     parser.add_argument("--overlap", action="store_true",
                         help="gradients travel while backward goes on")
-    parser.add_argument("--batch-size", type=int, default=256)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=5,
+    parser.add_argument("--batch-size", type=whole, default=256)
+    parser.add_argument("--rounds", type=whole, default=3)
+    parser.add_argument("--seconds", type=positive, default=5,
                         help="of each run, once it is under way")
     parser.add_argument("--instruction-set", default="AVX2",
                         choices=["AVX2", "AVX512"],

@@ -20,7 +20,7 @@ import statistics
 import tempfile
 
 from peers import programs
-from report import Report, metrics_from
+from report import Report, metrics_from, positive, whole
 
 JOB = programs.ROOT / "configs/fashion_mnist_lenet.textproto"
 TRAIN_SAMPLES = 60000
@@ -118,9 +118,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--tiny", action="store_true", help="a few seconds, once")
-    parser.add_argument("--batches", nargs="+", type=int, default=[64, 256])
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=3,
+    parser.add_argument("--batches", nargs="+", type=whole, default=[64, 256])
+    parser.add_argument("--rounds", type=whole, default=3)
+    parser.add_argument("--seconds", type=positive, default=3,
                         help="of each run, once it is under way")
     parser.add_argument("--instruction-set", default="AVX2",
                         choices=["AVX2", "AVX512"],

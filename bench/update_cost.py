@@ -113,7 +113,7 @@ def main():
     parser.add_argument("--k", type=int, default=4)
     parser.add_argument("--mean-ms", type=float, default=10,
                         help="of the delay in each task")
-    parser.add_argument("--gradients", type=int, default=2000,
+    parser.add_argument("--gradients", type=report.whole, default=2000,
                         help="to apply in each run")
     parser.add_argument("--tool", default=str(programs.ROOT / "sluice"))
     parser.add_argument("--json", action="store_true")

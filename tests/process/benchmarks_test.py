@@ -196,6 +196,33 @@ class BenchmarksTest(unittest.TestCase):
                 self.assertGreater(result.returncode, 100)  # CLI11's.
                 self.assertIn(flags[-1].split("=")[0], result.stderr)
 
+    def test_arguments_that_measure_nothing_are_refused(self):
+        for name, flag, expected in (
+                ("compute", "--rounds=0", "a whole number above 0, got '0'"),
+                ("train", "--seconds=nan", "a number above 0, got 'nan'"),
+                ("checkpoint", "--rounds=-1", "a whole number above 0, got '-1'"),
+                ("policy_times", "--mean-ms=0", "a number above 0, got '0'"),
+                ("scaling", "--real-updates=1", "2 or more, got 1"),
+                ("pipeline", "--batch=12", "a multiple of 8, ")):
+            with self.subTest(f"{name} {flag}"):
+                result = subprocess.run(
+                    [*command_of(BENCH / f"{name}.py"), flag],
+                    timeout=harness.TIMEOUT_S, capture_output=True, text=True,
+                    check=False)
+                self.assertEqual(result.returncode, 2, result.stderr)
+                self.assertIn(f"{flag.split('=')[0]}: expected {expected}",
+                              result.stderr)
+
+    def test_a_storm_in_a_folder_that_has_one_is_refused(self):
+        folder = harness.scratch()
+        (folder / "policySYNC").mkdir()
+        result = subprocess.run(
+            [*command_of(BENCH / "storm.py"), "--tiny", f"--folder={folder}"],
+            timeout=harness.TIMEOUT_S, capture_output=True, text=True,
+            check=False)
+        self.assertEqual((result.returncode, result.stderr), (
+            1, f"{folder}/policySYNC is there already, of another storm\n"))
+
     def kernels(self, *args):
         result = subprocess.run(
             [BENCH / "kernels", "--tiny", "--json", *args],
