@@ -92,7 +92,9 @@ def recover(args, job):
             running = report.wait_for(
                 lambda: log_time(run, "ps_server-0", "event=started", killed),
                 "the run to go on", process)
-            restored = status(args, run)["recovery"]["restored_version"]
+            restored = report.wait_for(
+                lambda: status(args, run).get("recovery"),
+                "a status", process)["restored_version"]
             updated = report.wait_for(
                 lambda: status(args, run).get("version", 0) > restored and
                 time.time(), "the next update", process)

@@ -86,10 +86,6 @@ class Run:
             f"a process of {self.dir} with {part}", self.process)
         os.kill(int(process.name), signal.SIGKILL)
 
-    def end(self):
-        self.process.terminate()
-        return self.process.wait(timeout=report.DEADLINE_S)
-
 
 def schedule(args):
     """(seconds, argument of the process) of each kill, by time."""
@@ -127,7 +123,10 @@ def storm(args, sync, folder):
             print(run.log.read_text()[-1000:], file=sys.stderr)
         raise
     finally:
-        ends = {name: run.end() for name, run in runs.items()}
+        for run in runs.values():
+            run.process.terminate()
+        ends = {name: run.process.wait(timeout=report.DEADLINE_S)
+                for name, run in runs.items()}
     assert not any(ends.values()), f"exit statuses {ends}; {folder}"
     for name, run in runs.items():
         found[name]["ledger"] = run.asked("ledger")
