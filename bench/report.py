@@ -76,12 +76,16 @@ def find_part(job, argument):
 
 
 def metrics_from(run, starting_s):
-    """The line of the run's metrics from which on it counts as under way, which
-    is the last in its first `starting_s`; and the last line of all."""
+    """The line of the run's metrics from which on it counts as under way: the
+    last in its first `starting_s`, or the first with an update where that is
+    later, as where processes take longer to start; and the last line of all."""
     lines = [json.loads(line) for line in open(run / "metrics.jsonl")]
-    began = {"version": 0, "epoch": 0, "seconds": 0}
-    first = [line for line in (began, *lines)
-             if line["seconds"] <= starting_s][-1]
+    updated = [line for line in lines if line["version"] > 0]
+    first = next((line for line in reversed(updated)
+                  if line["seconds"] <= starting_s), [*updated, lines[-1]][0])
+    if first["version"] == lines[-1]["version"]:
+        sys.exit(f"{run}: expected updates after {first['seconds']:.3g} s of its "
+                 f"{lines[-1]['seconds']:.3g} s, has none")
     return first, lines[-1]
 
 
