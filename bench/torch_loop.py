@@ -15,14 +15,13 @@ one thread, and take turns. The first seconds of each run do not count.
 """
 
 import argparse
-import json
 import pathlib
 import statistics
 import tempfile
 
 from peers import programs
 from report import Report, positive, whole
-from train import free_port, steady_rate
+from train import steady_rate, torch_rate
 
 # Time of a run before its rate counts: PyTorch is imported, and cuDNN times its
 # algorithms.
@@ -38,10 +37,8 @@ def loop(name, model, args):
 
 
 def peer(model, workers, args):
-    printed = programs.output_of([
-        *loop("torch_ddp", model, args), f"--workers={workers}",
-        f"--seconds={args.seconds}", f"--port={free_port()}"])
-    return json.loads(printed.splitlines()[-1])["samples_per_second"]
+    return torch_rate([*loop("torch_ddp", model, args), f"--workers={workers}",
+                       f"--seconds={args.seconds}"])
 
 
 def under_sluice(model, workers, args):

@@ -15,7 +15,6 @@ of each run does not count.
 import argparse
 import json
 import pathlib
-import socket
 import statistics
 import tempfile
 
@@ -25,12 +24,6 @@ from report import Report, metrics_from, positive, whole
 JOB = programs.ROOT / "configs/fashion_mnist_lenet.textproto"
 TRAIN_SAMPLES = 60000
 STARTING_S = 1.0  # Time of a run before its rate counts.
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 def sets(batch, args):
@@ -75,12 +68,17 @@ def check(summary, policy, workers):
     assert unapplied <= workers and not summary["failure"], summary
 
 
-def torch_peer(name, batch, args):
-    printed = programs.output_of([
-        *programs.torch(name, args.instruction_set),
-        f"--batch-size={batch}", f"--seconds={args.seconds}",
-        f"--port={free_port()}"])
+def torch_rate(command):
+    """Samples per second of PyTorch's processes, which meet in a file: a port
+    that is free now may be taken when they listen there."""
+    with tempfile.TemporaryDirectory() as folder:
+        printed = programs.output_of([*command, f"--meet={folder}/processes"])
     return json.loads(printed.splitlines()[-1])["samples_per_second"]
+
+
+def torch_peer(name, batch, args):
+    return torch_rate([*programs.torch(name, args.instruction_set),
+                       f"--batch-size={batch}", f"--seconds={args.seconds}"])
 
 
 def measure_round(batch, args):

@@ -21,7 +21,7 @@ def work(rank, args):
     torch.set_num_threads(1)
     torch.manual_seed(1)
     dist.init_process_group("gloo", rank=rank, world_size=args.workers,
-                            init_method=f"tcp://127.0.0.1:{args.port}")
+                            init_method=f"file://{args.meet}")
     loop = Loop(args)
     if args.workers > 1:
         loop.model = DistributedDataParallel(loop.model)
@@ -62,7 +62,8 @@ def main():
     parser = Loop.parser(__doc__)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=3)
-    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--meet", required=True,
+                        help="a new file, by which the processes find each other")
     args = parser.parse_args()
     multiprocessing.spawn(work, (args,), nprocs=args.workers)
 

@@ -78,7 +78,7 @@ def run(rank, args):
     torch.set_num_threads(1)
     options = rpc.TensorPipeRpcBackendOptions(
         num_worker_threads=args.workers + 2,
-        init_method=f"tcp://127.0.0.1:{args.port}")
+        init_method=f"file://{args.meet}")
     if rank == 0:
         Server.start()
     rpc.init_rpc("server" if rank == 0 else f"worker{rank}", rank=rank,
@@ -96,7 +96,8 @@ def main():
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--batch-size", type=int, default=64)
     parser.add_argument("--seconds", type=float, default=3)
-    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--meet", required=True,
+                        help="a new file, by which the processes find each other")
     args = parser.parse_args()
     multiprocessing.spawn(run, (args,), nprocs=args.workers + 1)
 
