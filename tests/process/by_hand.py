@@ -12,6 +12,8 @@ class ByHand:
     job's text, and flags(name) to each command. Both shards use the run
     folder. With `any_number` the workers have no numbers of their own."""
 
+    operator = ()  # Flags of who asks for the status.
+
     def __init__(self, run_dir=False, sets=(), start=None, job="", env=None,
                  flags=lambda name: [], workers=2, any_number=False):
         self.dir = harness.scratch()
@@ -60,9 +62,12 @@ class ByHand:
         self.processes[name].kill()
         self.processes[name].wait()
 
+    def status(self, *flags):
+        return harness.tool("status", self.lead, "--json", *flags)
+
     def await_status(self, holds, what):
         def look():
-            result = harness.tool("status", self.lead, "--json")
+            result = self.status(*self.operator)
             status = json.loads(result.stdout) if not result.returncode else {}
             return status if status and holds(status) else None
         try:

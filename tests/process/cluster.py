@@ -30,10 +30,8 @@ class Training:
         return self
 
     def __exit__(self, *_):
-        if self.process.poll() is None:
-            for pid in self.pids().values():
-                os.kill(pid, signal.SIGKILL)
-            self.process.kill()
+        self.process.kill()  # First: it would start its daemons again.
+        self.kill(*self.pids().values())
         self.process.stdout.close()
         self.process.wait()
 

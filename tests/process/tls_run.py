@@ -1,7 +1,5 @@
 """A run whose daemons are started by hand, with certificates."""
 
-import json
-
 import by_hand
 import harness
 
@@ -23,16 +21,6 @@ class TlsRun(by_hand.ByHand):
     """The daemons with the certificates in a folder."""
 
     def __init__(self, folder, **kwargs):
-        self.operator = f"--tls={folder / 'operator'}"
+        self.operator = [f"--tls={folder / 'operator'}"]
         super().__init__(
             flags=lambda name: [f"--tls={folder / role_of(name)}"], **kwargs)
-
-    def status(self, *flags):
-        return harness.tool("status", self.lead, "--json", *flags)
-
-    def await_status(self, holds, what):
-        def look():
-            result = self.status(self.operator)
-            status = json.loads(result.stdout) if not result.returncode else {}
-            return status if status and holds(status) else None
-        return harness.wait_until(look, what, self.processes["shard 0"])
