@@ -19,20 +19,28 @@ def read(path):
 
 
 def members_of(events, worker):
-    """Number -> name of the processes of a worker."""
+    """Number -> name of the processes of a worker. Raises ValueError where it
+    has none."""
     names = {e["pid"]: e["args"]["name"] for e in events
              if e["name"] == "process_name"}
-    return {pid: name for pid, name in sorted(names.items())
-            if name.startswith(f"worker {worker} member ")}
+    found = {pid: name for pid, name in sorted(names.items())
+             if name.startswith(f"worker {worker} member ")}
+    if not found:
+        raise ValueError(f"expected members of worker {worker}, has none")
+    return found
 
 
 def bars_of(events, members, number):
     """Member -> (stage, begin, end, text) in its task `number`, by the machine's
-    clock, in seconds."""
+    clock, in seconds. Raises ValueError where there is no such task."""
     bars = {}
     for pid in members:
-        task = [e for e in events if e["pid"] == pid and e["name"] == "task"
-                and e["args"]["outcome"] == "delivered"][number]
+        tasks = [e for e in events if e["pid"] == pid and e["name"] == "task"
+                 and e["args"]["outcome"] == "delivered"]
+        if not -len(tasks) <= number < len(tasks):
+            raise ValueError(f"expected task {number} of {members[pid]}, which "
+                             f"delivered {len(tasks)}")
+        task = tasks[number]
         begin, end = task["ts"], task["ts"] + task["dur"]
         bars[pid] = [(e["name"], e["ts"] / 1e6, (e["ts"] + e["dur"]) / 1e6, "")
                      for e in events
@@ -112,6 +120,18 @@ def draw(members, bars):
     return "\n".join(svg) + "\n"
 
 
+def picture(args):
+    """The SVG that is asked for. Raises OSError, ValueError."""
+    events = read(args.timeline)
+    members = members_of(events, args.worker)
+    bars = bars_of(events, members, args.task)
+    if args.slots:
+        slots = {worker: members_of(events, worker) for worker in args.slots}
+        members = next(iter(slots.values()))
+        bars = bars_of_slots(events, slots, window_of(bars))
+    return draw(members, bars)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("timeline", type=pathlib.Path)
@@ -123,17 +143,12 @@ def main():
     parser.add_argument("--task", type=int, default=-1,
                         help="the worker's n-th from 0; default: its last")
     args = parser.parse_args()
-    events = read(args.timeline)
-    members = members_of(events, args.worker)
-    if not members:
-        parser.error(f"{args.timeline}: expected members of worker "
-                     f"{args.worker}, has none")
-    bars = bars_of(events, members, args.task)
-    if args.slots:
-        slots = {worker: members_of(events, worker) for worker in args.slots}
-        members = next(iter(slots.values()))
-        bars = bars_of_slots(events, slots, window_of(bars))
-    args.out.write_text(draw(members, bars))
+    try:
+        args.out.write_text(picture(args))
+    except OSError as error:
+        parser.error(str(error))
+    except ValueError as error:
+        parser.error(f"{args.timeline}: {error}")
 
 
 if __name__ == "__main__":
