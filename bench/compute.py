@@ -20,9 +20,9 @@ one (run this file with the Python that has it).
 
 With --device=cuda rates are per second of wall time. As in a worker, Sluice's
 include copying weights from and gradients to the host's memory; PyTorch's stay
-on the GPU. PyTorch runs eagerly, with channels-last images and cuDNN's fastest
-algorithms. For BF16 it uses
-autocast. Both then store most activations in 16 bits.
+on the GPU. PyTorch runs eagerly, and without --eager compiled beside, with
+channels-last images and cuDNN's fastest algorithms. For BF16 it uses autocast.
+Both then store most activations in 16 bits.
 """
 
 import argparse

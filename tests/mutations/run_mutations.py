@@ -246,12 +246,16 @@ def print_guarantees(results):
 
 
 def main():
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--core", action="append", choices=CORES)
     parser.add_argument("--anew", action="store_true")
     parser.add_argument("--record", action="store_true")
     parser.add_argument("rule", nargs="*")
     args = parser.parse_args()
+    for word in args.rule:
+        if not any(word in m.rule for name in args.core or CORES
+                   for m in CORES[name].mutations):
+            parser.error(f"expected a part of a rule, got {word!r}")
     known = record.Record(ROOT)
     results = []
     tried = 0
