@@ -78,6 +78,9 @@ PRECOMPILED = """
 # A mutant that computes for this long hangs: the unchanged tests take 20 s. CPU
 # time counts, so that other programs on the machine do not matter.
 TEST_CPU_S = 60
+# One that waits for what never comes takes none. By the wall clock, so long that
+# other programs on the machine do not matter.
+TEST_WALL_S = 20 * TEST_CPU_S
 WORKERS = os.cpu_count() or 1
 
 
@@ -145,10 +148,15 @@ class Build:
         report = self.folder / "report.xml"
         report.unlink(missing_ok=True)
         # Concurrent tests must not write the same files.
-        done = self.run([
-            "bash", "-c", f"ulimit -S -t {TEST_CPU_S}; TEST_TMPDIR={self.folder} "
-            f"exec ./tests.bin --gtest_fail_fast --gtest_filter='{only}' "
-            f"--gtest_output=xml:{report}"])
+        try:
+            done = self.run([
+                "bash", "-c", f"ulimit -S -t {TEST_CPU_S}; "
+                f"TEST_TMPDIR={self.folder} "
+                f"exec ./tests.bin --gtest_fail_fast --gtest_filter='{only}' "
+                f"--gtest_output=xml:{report}"], timeout=TEST_WALL_S)
+        except subprocess.TimeoutExpired as error:
+            output = (error.stdout or b"").decode(errors="replace")
+            return f"{self.running(output)} (hangs)"
         if done.returncode == 0:
             return ""
         if not report.exists():
@@ -159,9 +167,9 @@ class Build:
                 return f"{case.get('classname')}.{case.get('name')}"
         return "(fails)"
 
-    def run(self, command):
+    def run(self, command, timeout=None):
         return subprocess.run(command, cwd=self.folder, capture_output=True,
-                              text=True)
+                              text=True, timeout=timeout)
 
     @staticmethod
     def running(output):
