@@ -99,14 +99,25 @@ class Runner:
         self.tree = args.results / "programs"
         self.failed = False
         args.results.mkdir(parents=True, exist_ok=True)
-        if not self.tree.exists():
-            with tarfile.open(BUNDLE / "programs.tar.xz") as tar:
-                tar.extractall(self.tree)
+        self.unpack(BUNDLE / "programs.tar.xz")
         known = os.environ.get("LD_LIBRARY_PATH", "")
         # For Sluice's programs alone: Python and PyTorch have libraries of
         # their own.
         self.libraries = ":".join(
             [str(self.tree / "lib"), *library_folders, *filter(None, [known])])
+
+    def unpack(self, packed):
+        """Unless the tree is of this very bundle."""
+        about = packed.stat()
+        packed_is = f"{packed} {about.st_size} {about.st_mtime_ns}"
+        unpacked_from = self.tree / "unpacked_from"
+        if (unpacked_from.exists() and
+                unpacked_from.read_text() == packed_is):
+            return
+        shutil.rmtree(self.tree, ignore_errors=True)
+        with tarfile.open(packed) as tar:
+            tar.extractall(self.tree)
+        unpacked_from.write_text(packed_is)  # Last: all of it is there.
 
     def say(self, part, result):
         print(f"{part:44} {result}", flush=True)
