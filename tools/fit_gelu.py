@@ -6,12 +6,10 @@ points that are dense at both ends, again and again with more weight where the
 error is largest (Lawson), so that in the end it is even. Then the coefficients
 become floats: units of the last place are changed by chance, and a change stays
 if 1/2 + f, computed in floats as the kernel does, errs less.
-
-Usage: fit_gelu.py [tries]
 """
 
+import argparse
 import math
-import sys
 
 import numpy as np
 
@@ -91,11 +89,14 @@ def settle(f, end, p_of, q_of, tries):
 
 
 def main():
-    tries = int(sys.argv[1]) if len(sys.argv) > 1 else 150_000
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("tries", type=int, nargs="?", default=150_000,
+                        help="changes of the coefficients as floats")
+    args = parser.parse_args()
     for name, f, end, over, under in (("Below", share, 5.5, 5, 5),
                                       ("Derivative", slope, 5.9, 7, 6)):
         error, p_of, q_of = fit(f, end, over, under)
-        p_of, q_of, off = settle(f, end, p_of, q_of, tries)
+        p_of, q_of, off = settle(f, end, p_of, q_of, args.tries)
         print(f"{name}: up to {end}, fitted to {error:.1e}, "
               f"in floats off by {off:.2e} at most")
         for what, of in (("over", p_of), ("under", q_of)):
