@@ -68,17 +68,33 @@ def write_tars(folder, of_split):
                     tar.addfile(member, io.BytesIO(content))
 
 
+def count_up_to(most):
+    """For the type of an argument."""
+    def count(text):
+        if not text.isdecimal() or not 1 <= int(text) <= most:
+            raise argparse.ArgumentTypeError(
+                f"expected 1 to {most}, got {text!r}")
+        return int(text)
+    return count
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("folder", type=pathlib.Path, metavar="DIR")
-    parser.add_argument("--train", type=int, default=2000, metavar="N")
-    parser.add_argument("--test", type=int, default=500, metavar="N")
+    parser.add_argument("--train", type=count_up_to(60000), default=2000,
+                        metavar="N")
+    parser.add_argument("--test", type=count_up_to(10000), default=500,
+                        metavar="N")
     parser.add_argument("--tar", action="store_true")
     args = parser.parse_args()
     write = write_tars if args.tar else write_folders
-    for split, part, count in (("train", "train", args.train),
-                               ("test", "t10k", args.test)):
-        write(args.folder / split, images(part, count))
+    splits = {args.folder / "train": ("train", args.train),
+              args.folder / "test": ("t10k", args.test)}
+    for folder in splits:
+        if folder.exists():
+            parser.error(f"{folder}: expected a new folder, is there already")
+    for folder, (part, count) in splits.items():
+        write(folder, images(part, count))
 
 
 if __name__ == "__main__":

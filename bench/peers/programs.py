@@ -70,13 +70,20 @@ def torch(name, instruction_set):
             *PYTHON, PEERS / f"{name}.py"]
 
 
+# Longer than any program here runs.
+PROGRAM_S = 3600
+
+
 def output_of(command, **variables):
-    """The output of a program, which must succeed. It ends where this process is
-    killed. `variables` are set in its environment."""
-    result = subprocess.run(
-        [str(word) for word in command], text=True, capture_output=True,
-        env={**environment_of(command), **variables},
-        preexec_fn=report.ends_with_this)
+    """The output of a program, which must succeed within PROGRAM_S. It ends where
+    this process is killed. `variables` are set in its environment."""
+    try:
+        result = subprocess.run(
+            [str(word) for word in command], text=True, capture_output=True,
+            env={**environment_of(command), **variables}, timeout=PROGRAM_S,
+            preexec_fn=report.ends_with_this)
+    except subprocess.TimeoutExpired:
+        sys.exit(f"{command}: has not ended after {PROGRAM_S} s")
     if result.returncode != 0:
         sys.exit(f"{command}: {result.stdout}\n{result.stderr}")
     return result.stdout

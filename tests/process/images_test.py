@@ -89,6 +89,16 @@ class ImagesTest(unittest.TestCase):
                       "folder, which has 10 (ankle-boot to trouser)",
                       refused.stderr)
 
+    def test_a_tree_is_made_once_and_of_images_that_there_are(self):
+        for args, expected in (
+                ([self.folder], f"{self.folder}/train: expected a new folder"),
+                ([self.folder / "more", "--test=10001"],
+                 "--test: expected 1 to 10000, got '10001'")):
+            result = subprocess.run([SCRIPT, *args], capture_output=True,
+                                    text=True, check=False)
+            self.assertEqual(result.returncode, 2)
+            self.assertIn(expected, result.stderr)
+
     def test_a_label_without_an_output_is_refused(self):
         refused = train(self.folder,
                         "model.layer[7].dense.units=9").result

@@ -40,11 +40,15 @@ class Networks:
         except OSError as error:
             raise unittest.SkipTest(f"SKIPPED: network namespaces: {error}")
         self._bridge = _open_own()
-        self._ip("link set lo up", "link add parts type bridge",
-                 "addr add 10.78.0.1/24 dev parts", "link set parts up")
         self._spaces = {}
-        for number, name in enumerate(names, start=2):
-            self._add(name, number)
+        try:
+            self._ip("link set lo up", "link add parts type bridge",
+                     "addr add 10.78.0.1/24 dev parts", "link set parts up")
+            for number, name in enumerate(names, start=2):
+                self._add(name, number)
+        except BaseException:
+            self.__exit__()
+            raise
 
     def _unshare(self):
         if os.geteuid() == 0 and _LIBC.unshare(_CLONE_NEWNET) == 0:
