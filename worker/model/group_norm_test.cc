@@ -1,9 +1,7 @@
 // Models with group norm.
-#include <algorithm>
-#include <cmath>
 
 #include "gtest/gtest.h"
-#include "kernels/reference/reference_device.h"
+#include "worker/model/testing/gradient_checks.h"
 #include "worker/model/testing/model_testing.h"
 
 namespace sluice {
@@ -28,20 +26,8 @@ TEST(GroupNormLayerTest, GradientsAgreeWithFiniteDifferences) {
 }
 
 TEST(GroupNormLayerTest, TheCpuComputesAsTheReferenceDoes) {
-  const ResolvedJob job = MakeJob(kGroupNet, {2, 6, 6});
-  const auto cpu = Cpu(), reference = kernels::MakeReferenceDevice();
-  const auto weights = InitialWeights(job);
-  const Batch batch = MakeBatch(job, 5, 5);
-  const auto got = Gradient(Create(job, 7, cpu.get()).get(), batch, weights);
-  const auto want =
-      Gradient(Create(job, 7, reference.get()).get(), batch, weights);
-  float largest = 0;
-  for (float g : want) largest = std::max(largest, std::abs(g));
   // Nine layers twice, with at most 5 x 36 + 54 terms each.
-  const double tolerance = 2 * 9 * (5 * 36 + 54) * kUnit * largest;
-  for (size_t i = 0; i < got.size(); ++i) {
-    ASSERT_NEAR(got[i], want[i], tolerance) << job.layout.TensorAt(i).name;
-  }
+  CheckCpuGradient(MakeJob(kGroupNet, {2, 6, 6}), 2 * 9 * (5 * 36 + 54));
 }
 
 TEST(GroupNormLayerTest, NoSampleLooksAtAnother) {

@@ -7,7 +7,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "kernels/reference/reference_device.h"
+#include "worker/model/testing/gradient_checks.h"
 #include "worker/model/testing/model_testing.h"
 #include "worker/model/testing/separate_memory_device.h"
 
@@ -47,44 +47,13 @@ TEST(LayersTest, AResidualMayBeTheFirstLayer) {
 }
 
 TEST(LayersTest, TheCpuComputesResidualsAsTheReferenceDoes) {
-  const ResolvedJob job = MakeJob(kResidualNet, {2, 6, 6});
-  const auto cpu = Cpu(), reference = kernels::MakeReferenceDevice();
-  const auto weights = InitialWeights(job);
-  const Batch batch = MakeBatch(job, 5, 5);
-  const auto got = Gradient(Create(job, 7, cpu.get()).get(), batch, weights);
-  const auto want =
-      Gradient(Create(job, 7, reference.get()).get(), batch, weights);
-  float largest = 0;
-  for (float g : want) largest = std::max(largest, std::abs(g));
   // Every layer twice, with at most 5 x 36 + 36 terms each, 12 layers.
-  const double tolerance = 2 * 12 * (5 * 36 + 36) * kUnit * largest;
-  for (size_t i = 0; i < got.size(); ++i) {
-    ASSERT_NEAR(got[i], want[i], tolerance) << job.layout.TensorAt(i).name;
-  }
+  CheckCpuGradient(MakeJob(kResidualNet, {2, 6, 6}), 2 * 12 * (5 * 36 + 36));
 }
 
 TEST(LayersTest, AResidualsGradientBecomesReadyFromTheEndToTheBeginning) {
-  const ResolvedJob job = MakeJob(kResidualNet, {2, 6, 6});
-  const auto device = Cpu();
-  const auto model = Create(job, 4, device.get());
-  const auto weights = InitialWeights(job);
-  const Batch batch = MakeBatch(job, 4, 5);
-  const auto want = Gradient(model.get(), batch, weights);
-  std::vector<float> gradient(weights.size(), std::nanf(""));
-  std::vector<int64_t> froms = {job.layout.size()};
-  const auto result = Watched(
-      model.get(), batch, weights, absl::MakeSpan(gradient), CancelToken(),
-      {[&](int64_t from) {
-        EXPECT_LT(from, froms.back());
-        froms.push_back(from);
-        EXPECT_EQ(std::memcmp(gradient.data() + from, want.data() + from,
-                              (want.size() - from) * sizeof(float)),
-                  0);
-      }});
-  ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_EQ(froms.back(), 0);
-  // One call for each layer with parameters.
-  EXPECT_EQ(froms.size() - 1, 9);
+  // One step for each layer with parameters.
+  CheckAnnouncements(MakeJob(kResidualNet, {2, 6, 6}), Cpu().get(), 9);
 }
 
 TEST(LayersTest, ARepeatIsTheSameAsItsLayersWrittenOut) {

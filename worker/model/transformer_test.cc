@@ -9,6 +9,7 @@
 #include "gtest/gtest.h"
 #include "kernels/reference/reference_device.h"
 #include "worker/model/layer_stack.h"
+#include "worker/model/testing/gradient_checks.h"
 #include "worker/model/testing/model_testing.h"
 
 namespace sluice {
@@ -121,28 +122,9 @@ TEST(TransformerTest, AGradientIsAFunctionOfBatchAndWeightsAlone) {
 }
 
 TEST(TransformerTest, TheTiedGradientIsFinalWhenTheEmbeddingAnnouncesIt) {
-  const ResolvedJob job = MakeJob(Transformer(5, 4, 2, 1), {6});
-  const auto reference = kernels::MakeReferenceDevice();
-  const auto weights = InitialWeights(job);
-  const Batch batch = MakeBatch(job, 5, 5);
-  const auto want =
-      Gradient(Create(job, 5, reference.get()).get(), batch, weights);
-  std::vector<float> gradient(weights.size(), std::nanf(""));
-  std::vector<int64_t> froms = {job.layout.size()};
-  const auto model = Create(job, 5, reference.get());
-  const auto result = Watched(
-      model.get(), batch, weights, absl::MakeSpan(gradient), CancelToken(),
-      {[&](int64_t from) {
-        EXPECT_LT(from, froms.back());
-        froms.push_back(from);
-        EXPECT_EQ(std::memcmp(gradient.data() + from, want.data() + from,
-                              (want.size() - from) * sizeof(float)),
-                  0);
-      }});
-  ASSERT_TRUE(result.ok()) << result.status();
   // The embedding, two norms and two dense layers in the block, the last norm.
-  EXPECT_EQ(froms.back(), 0);
-  EXPECT_EQ(froms.size() - 1, 8);
+  CheckAnnouncements(MakeJob(Transformer(5, 4, 2, 1), {6}),
+                     kernels::MakeReferenceDevice().get(), 8);
 }
 
 // The outputs of the job's layers, (samples, length, outputs).

@@ -1,7 +1,6 @@
 #ifndef SLUICE_WORKER_MODEL_TESTING_MODEL_TESTING_H_
 #define SLUICE_WORKER_MODEL_TESTING_MODEL_TESTING_H_
 
-#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -16,7 +15,6 @@
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 #include "kernels/cpu/cpu_device.h"
-#include "kernels/reference/reference_device.h"
 #include "worker/model/model.h"
 #include "worker/testing/watched_flow.h"
 
@@ -179,41 +177,6 @@ inline bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
 }
 
 inline constexpr double kUnit = 1.0 / (1 << 24);  // Rounding of one operation.
-
-inline double LossAt(Model* model, const Batch& batch,
-                     std::vector<float> weights, size_t i, float step) {
-  weights[i] += step;
-  std::vector<float> unused(weights.size());
-  const auto result = model->ComputeGradient(
-      batch, weights, absl::MakeSpan(unused), CancelToken());
-  EXPECT_TRUE(result.ok()) << result.status();
-  return result->loss;
-}
-
-// The gradient in training of what is trained, against finite differences. A
-// central difference is off by h^2 / 6 times the third derivative, which is
-// below `third`, and by the rounding of two losses of about 1.5 that come from
-// about 16 layers.
-inline void CheckTrainingGradient(const ResolvedJob& job, const Batch& batch,
-                                  double third = 8) {
-  const auto device = kernels::MakeReferenceDevice();
-  const auto model = Create(job, batch.samples, device.get());
-  std::vector<float> weights = InitialWeights(job);
-  const auto gradient = Gradient(model.get(), batch, weights);
-  constexpr float kStep = 1.0 / 256;
-  const double tolerance =
-      third * kStep * kStep / 6 + 2 * 16 * 4 * kUnit * 1.5 / (2 * kStep);
-  double largest = 0;
-  for (size_t i = 0; i < weights.size(); ++i) {
-    if (job.layout.TensorAt(i).is_statistic()) continue;
-    const double above = LossAt(model.get(), batch, weights, i, kStep);
-    const double below = LossAt(model.get(), batch, weights, i, -kStep);
-    ASSERT_NEAR((above - below) / (2 * kStep), gradient[i], tolerance)
-        << job.layout.TensorAt(i).name << " at " << i;
-    largest = std::max(largest, static_cast<double>(std::abs(gradient[i])));
-  }
-  EXPECT_GT(largest, 20 * tolerance);
-}
 
 // The parts of each mini-batch.
 using Work = std::vector<std::vector<Batch>>;
