@@ -15,7 +15,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
 #include <fstream>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -39,6 +41,11 @@ absl::StatusOr<std::string> ReadText(const std::string& path) {
   if (!file) {
     return absl::NotFoundError(absl::StrCat(
         path, ": ", errno == EACCES ? "Permission denied" : "no such file"));
+  }
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": is a folder, expected a job file"));
   }
   std::string text(kMostJobBytes + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));

@@ -207,6 +207,11 @@ absl::Status CheckTarget(const ResolvedJob& job,
   if (!target.accuracy.has_value() && !target.loss.has_value()) {
     return absl::OkStatus();
   }
+  if (job.job.model().has_external()) {
+    return absl::InvalidArgumentError(
+        "model.external: only the model process of a worker computes it; "
+        "`simulate --timing-only` takes such a job, without a target");
+  }
   const proto::Evaluation& evaluation = job.job.evaluation();
   if (!evaluation.enabled() || evaluation.every_epochs() <= 0) {
     return absl::InvalidArgumentError(

@@ -80,6 +80,11 @@ class BadSurroundingsTest(unittest.TestCase):
             self.assertIn("nowhere.textproto: no such file",
                           self.refused(*command, status=2))
 
+    def test_a_folder_in_the_place_of_a_job_is_named(self):
+        folder = harness.scratch()
+        self.assertIn(f"{folder}: is a folder, expected a job file",
+                      self.refused(harness.TOOL, "check", folder, status=2))
+
     def test_a_run_folder_that_cannot_be_made_is_named(self):
         file = harness.scratch() / "file"
         file.touch()

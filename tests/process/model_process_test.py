@@ -407,6 +407,13 @@ class ModelProcessTest(unittest.TestCase):
         self.assertNotEqual(simulated.returncode, 0)
         self.assertIn("external: only the model process of a worker",
                       simulated.stderr)
+        advised = harness.tool("advise", write_job(), "--target-accuracy=0.9",
+                               "--out", harness.scratch() / "advice", "--set",
+                               "delays.compute.constant.ms=5")
+        self.assertNotEqual(advised.returncode, 0)
+        self.assertIn("model.external: only the model process of a worker "
+                      "computes it; `simulate --timing-only` takes such a job",
+                      advised.stderr)
 
     def test_check_shows_the_table(self):
         report = json.loads(harness.tool("check", write_job(),

@@ -394,7 +394,7 @@ class PipelineTest(unittest.TestCase):
         return other.stderr
 
     def test_a_member_of_another_job(self):
-        self.assertIn("member 1 of worker 0: has another job: seed: 1 here, 5 "
+        self.assertIn("member 1 of worker 0: has another job: seed: 5 here, 1 "
                       "there", self.refusal_of_a_member("seed=5"))
 
     def test_a_member_with_other_labels(self):

@@ -346,7 +346,7 @@ TEST_F(ModelProcessTest, WhatAFailedProcessSaidIsToldAndNotItsExit) {
   const absl::Status status = ComputeFails();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(MessageOf(status),
-              Named("failed in task 1: out of memory\\non device 0"));
+              Named("failed in task 1: 'out of memory'\\non \"device 0\""));
 }
 
 TEST_F(ModelProcessTest, WhatItSaidIsToldEvenIfItLeftAMessageUnread) {

@@ -337,8 +337,8 @@ TEST_F(GroupLinksTest, AMemberWithOtherDataIsRefused) {
   const absl::Status refused = FirstAnswers({{"training data", "b"}});
   EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
   EXPECT_THAT(std::string(refused.message()),
-              HasSubstr("member 1 of worker 3: training data is \"a\" here, "
-                        "\"b\" there"));
+              HasSubstr("member 1 of worker 3: training data is \"b\" here, "
+                        "\"a\" there"));
 }
 
 TEST_F(GroupLinksTest, AMemberWithTheSameInputsIsTaken) {

@@ -138,7 +138,7 @@ absl::Status DownstreamLink::CheckHello(const proto::MemberHello& hello) const {
                      " comes where ", Name(), " is expected"));
   }
   if (hello.fingerprint() != self_.fingerprint) {
-    const std::string differs = DescribeDifference(self_.job, hello.job());
+    const std::string differs = DescribeDifference(hello.job(), self_.job);
     return absl::FailedPreconditionError(absl::StrCat(
         Name(), ": has another job",
         differs.empty() ? " or data" : absl::StrCat(": ", differs)));
@@ -152,8 +152,8 @@ absl::Status DownstreamLink::CheckInputs(
     const auto mine = inputs_.find(name);
     if (mine == inputs_.end() || mine->second == value) continue;
     return absl::FailedPreconditionError(
-        absl::StrCat(Name(), ": ", name, " is \"", mine->second, "\" here, \"",
-                     value, "\" there"));
+        absl::StrCat(Name(), ": ", name, " is \"", value, "\" here, \"",
+                     mine->second, "\" there"));
   }
   return absl::OkStatus();
 }

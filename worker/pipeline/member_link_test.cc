@@ -375,8 +375,8 @@ TEST_F(MemberLinkTest, AnotherJobOrPlaceIsRefused) {
   absl::Status refused = refusal(other);
   EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
   EXPECT_THAT(std::string(refused.message()),
-              HasSubstr("member 1 of worker 3: has another job: seed: 1 here, "
-                        "2 there"));
+              HasSubstr("member 1 of worker 3: has another job: seed: 2 here, "
+                        "1 there"));
   refused = refusal(Member(2));
   EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
   EXPECT_THAT(std::string(refused.message()),

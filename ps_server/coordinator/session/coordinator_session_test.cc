@@ -68,7 +68,7 @@ TEST(CoordinatorSessionTest, AnotherJobIsRefusedAndTheFieldIsNamed) {
   const grpc::Status status = Say(lead, {join});
   EXPECT_EQ(status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
   EXPECT_EQ(status.error_message(),
-            "worker 0: another job than the coordinator's: seed: 1 here, 2 "
+            "worker 0: another job than the coordinator's: seed: 2 here, 1 "
             "there");
 }
 

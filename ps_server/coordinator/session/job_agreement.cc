@@ -12,12 +12,13 @@ namespace {
 // that has, to be compared field by field.
 constexpr size_t kRoom = 64 << 10;
 
-std::string Difference(const std::string& here, const std::string& there) {
-  if (there.size() > 2 * here.size() + kRoom) {
-    return absl::StrCat("its text has ", here.size(), " bytes here, ",
-                        there.size(), " there");
+// Read where the peer is, so that its job is the one "here".
+std::string Difference(const std::string& peers, const std::string& own) {
+  if (peers.size() > 2 * own.size() + kRoom) {
+    return absl::StrCat("its text has ", peers.size(), " bytes here, ",
+                        own.size(), " there");
   }
-  return DescribeDifference(here, there);
+  return DescribeDifference(peers, own);
 }
 
 }  // namespace
@@ -26,11 +27,11 @@ absl::Status JobAgreement::Check(const proto::Join& join) const {
   SLUICE_ASSIGN_OR_RETURN(const Peer peer,
                           PeerFromProto("Join", join.role(), join.id()));
   if (join.fingerprint() == fingerprint_) return absl::OkStatus();
-  std::string difference = Difference(job_text_, join.job());
+  std::string difference = Difference(join.job(), job_text_);
   if (difference.empty()) {
     difference = absl::StrCat(
         "same job file, but another build or other data: fingerprint ",
-        fingerprint_, " here, ", join.fingerprint(), " there");
+        join.fingerprint(), " here, ", fingerprint_, " there");
   }
   return absl::FailedPreconditionError(absl::StrCat(
       peer.ToString(), ": another job than the coordinator's: ", difference));

@@ -35,16 +35,16 @@ TEST_F(JobAgreementTest, TheSameFingerprintIsTheSameJob) {
 
 TEST_F(JobAgreementTest, AnotherJobIsRefusedWithTheFirstDifference) {
   EXPECT_EQ(Refusal(JoinWith("def", "seed: 2\n")),
-            "worker 3: another job than the coordinator's: seed: 1 here, 2 "
+            "worker 3: another job than the coordinator's: seed: 2 here, 1 "
             "there");
   EXPECT_THAT(Refusal(JoinWith("def", "seed: 1\n")),
-              HasSubstr("another build or other data: fingerprint abc here"));
+              HasSubstr("another build or other data: fingerprint def here"));
 }
 
 TEST_F(JobAgreementTest, AJobOfAnyOtherSizeIsNotParsed) {
   const std::string huge(1 << 20, '#');  // A comment, which ends nowhere.
   EXPECT_THAT(Refusal(JoinWith("def", huge)),
-              HasSubstr("its text has 8 bytes here, 1048576 there"));
+              HasSubstr("its text has 1048576 bytes here, 8 there"));
 }
 
 TEST_F(JobAgreementTest, WhoIsNobodyIsRefused) {

@@ -102,7 +102,7 @@ const std::map<std::string, std::function<void(ProcessEnd*, const Task&)>>
         {"fail-and-exit",
          [](ProcessEnd* worker, const Task& task) {
            worker->SayBytes(
-               FailedText(task.number, "out of memory\non device 0"));
+               FailedText(task.number, "'out of memory'\non \"device 0\""));
            _exit(5);
          }},
         {"exit-and-leave-socket",  // To a process of its own.
