@@ -31,9 +31,7 @@
 #include <cstring>
 #include <utility>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "common/logged_values.h"
 #include "common/status_macros.h"
 #include "worker/external/packet.h"
@@ -564,14 +562,9 @@ void ModelProcess::Send(const void* message, size_t bytes) const {
 
 absl::Status ModelProcess::Failed(absl::string_view packet,
                                   const std::string& during) {
-  const absl::string_view text =
-      packet.substr(std::min(packet.size(), sizeof(model_protocol::Failed)));
-  // For people: quotes stay as they are.
-  const std::string why = absl::StrReplaceAll(absl::Utf8SafeCEscape(text),
-                                              {{"\\'", "'"}, {"\\\"", "\""}});
   // It ends by itself, in its own way; the destructor waits for that.
   broken_ = absl::UnavailableError(
-      absl::StrCat(name_, " failed ", during, ": ", why));
+      absl::StrCat(name_, " failed ", during, ": ", TextOfFailed(packet)));
   return broken_;
 }
 

@@ -5,6 +5,8 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_replace.h"
 #include "common/shared_memory.h"
 #include "common/status_macros.h"
 
@@ -75,6 +77,13 @@ absl::StatusOr<std::string> ParseReady(absl::string_view packet) {
                      model_protocol::kMostOwnInput));
   }
   return own_input;
+}
+
+std::string TextOfFailed(absl::string_view packet) {
+  const absl::string_view text =
+      packet.substr(std::min(packet.size(), sizeof(model_protocol::Failed)));
+  return absl::StrReplaceAll(absl::Utf8SafeCEscape(text),
+                             {{"\\'", "'"}, {"\\\"", "\""}});
 }
 
 }  // namespace sluice

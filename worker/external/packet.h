@@ -43,6 +43,9 @@ absl::StatusOr<Message> ParsePacket(absl::string_view packet) {
 // what came and what was expected.
 absl::StatusOr<std::string> ParseReady(absl::string_view packet);
 
+// What FAILED says, in one line for people: quotes stay as they are.
+std::string TextOfFailed(absl::string_view packet);
+
 }  // namespace sluice
 
 #endif  // SLUICE_WORKER_EXTERNAL_PACKET_H_
