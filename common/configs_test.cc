@@ -30,8 +30,8 @@ std::vector<std::string> Names() {
   return names;
 }
 
-// Loads the job. Jobs on CIFAR, text or ImageNet get a small file of that
-// format, because the real files are not part of the tree.
+// Loads the job. Jobs on CIFAR or text get a small file of that format, because
+// the real files are not part of the tree.
 absl::StatusOr<ResolvedJob> Load(const std::string& name) {
   std::vector<std::string> overrides;
   if (absl::StartsWith(name, "cifar")) {
@@ -40,16 +40,6 @@ absl::StatusOr<ResolvedJob> Load(const std::string& name) {
         << std::string(100 * (1 + kCifarImageBytes), '\0');
     overrides.push_back(absl::StrCat("data.cifar={train: \"", path,
                                      "\" test: \"", path, "\"}"));
-  }
-  if (absl::StartsWith(name, "imagenet")) {
-    const std::string folder = testing::TempDir() + "/images";
-    std::filesystem::create_directories(folder + "/class");
-    for (int i = 0; i < 8; ++i) {
-      std::ofstream(absl::StrCat(folder, "/class/", i, ".jpg"))
-          << "never decoded here";
-    }
-    overrides.push_back(absl::StrCat("data.jpeg={train: \"", folder,
-                                     "\" test: \"", folder, "\"}"));
   }
   if (absl::StartsWith(name, "text")) {
     const std::string path = testing::TempDir() + "/text";

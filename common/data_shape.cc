@@ -85,7 +85,20 @@ absl::StatusOr<DataShape> ReadCifar(const proto::Cifar& cifar) {
   return data;
 }
 
+DataShape ShapeOfContents(const proto::Jpeg& jpeg) {
+  const proto::JpegContents& contents = jpeg.contents();
+  DataShape data;
+  data.input_shape = {kJpegChannels, jpeg.size(), jpeg.size()};
+  data.train_samples = contents.train_samples();
+  data.test_samples = contents.test_samples();
+  data.classes = contents.classes();
+  data.largest_label_at =
+      absl::StrCat("data.jpeg.contents of ", contents.classes(), " classes");
+  return data;
+}
+
 absl::StatusOr<DataShape> ReadJpeg(const proto::Jpeg& jpeg) {
+  if (jpeg.has_contents()) return ShapeOfContents(jpeg);
   SLUICE_ASSIGN_OR_RETURN(const ImageList train, ListTrainingJpegs(jpeg));
   SLUICE_ASSIGN_OR_RETURN(const ImageList test, ListTestJpegs(jpeg));
   DataShape data;

@@ -38,7 +38,8 @@ struct DataShape {
   }
 };
 
-// Reads only headers, of JPEG images their names and of IDX files the labels.
+// Reads only headers, of JPEG images their names, unless the job says what there
+// is (data.jpeg.contents), and of IDX files the labels.
 // `data` has its defaults filled in. kNotFound, kInvalidArgument (also if no
 // reader is named) and kDataLoss name the file, what was expected and what was
 // found, as in ReadIdxShape, CountCifarImages, ListTrainingJpegs and

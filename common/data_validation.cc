@@ -83,6 +83,14 @@ void CheckJpeg(const proto::Jpeg& jpeg, bool evaluated, Checker* check) {
   check->Between(Path(prefix, "resize"), jpeg.resize(), jpeg.size(),
                  kMostJpegResize, " (at least data.jpeg.size)");
   check->Between(Path(prefix, "threads"), jpeg.threads(), 0, 1024);
+  if (!jpeg.has_contents()) return;
+  const proto::JpegContents& contents = jpeg.contents();
+  check->AtLeast(Path(prefix, "contents.train_samples"),
+                 contents.train_samples(), 1);
+  check->AtLeast(Path(prefix, "contents.test_samples"), contents.test_samples(),
+                 evaluated ? 1 : 0,
+                 evaluated ? " with evaluation.enabled" : "");
+  check->AtLeast(Path(prefix, "contents.classes"), contents.classes(), 1);
 }
 
 void CheckAugmentation(const proto::Data& data, Checker* check) {

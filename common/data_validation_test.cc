@@ -146,5 +146,17 @@ TEST(DataValidationTest, JpegSizesAreSaidWithTheirBounds) {
                           "data.jpeg.size), is 200"));
 }
 
+TEST(DataValidationTest, TheContentsOfFoldersAreWhole) {
+  const std::string jpeg = "jpeg { train: 'a' test: 'b' contents { ";
+  EXPECT_THAT(
+      Violations(jpeg + "} }"),
+      ElementsAre("data.jpeg.contents.train_samples: must be 1 or more, is 0",
+                  "data.jpeg.contents.test_samples: must be 1 or more with "
+                  "evaluation.enabled, is 0",
+                  "data.jpeg.contents.classes: must be 1 or more, is 0"));
+  EXPECT_THAT(Violations(jpeg + "train_samples: 1 classes: 1 } }", false),
+              IsEmpty());
+}
+
 }  // namespace
 }  // namespace sluice

@@ -130,6 +130,9 @@ void ResolveData(proto::Data* data) {
     SLUICE_DEFAULT(jpeg, resize, ShorterSide(jpeg->size()));
     SLUICE_DEFAULT_ENUM(jpeg, on_damage, proto::Jpeg::FAIL);
     SLUICE_DEFAULT(jpeg, threads, 0);
+    if (jpeg->has_contents()) {
+      SLUICE_DEFAULT(jpeg->mutable_contents(), test_samples, 0);
+    }
     ResolvePixels(kJpegChannels, jpeg);
   }
   if (data->has_synthetic_images()) {

@@ -236,6 +236,7 @@ proto::Job DecisiveJob(const proto::Job& job) {
   decisive.mutable_worker()->clear_gpus();
   if (decisive.data().has_jpeg()) {
     decisive.mutable_data()->mutable_jpeg()->clear_threads();
+    decisive.mutable_data()->mutable_jpeg()->clear_contents();
   }
   decisive.mutable_wire()->clear_shared_memory();
   decisive.mutable_sync()->clear_shortage_timeout_s();

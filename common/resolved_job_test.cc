@@ -13,6 +13,7 @@ namespace {
 
 using ::google::protobuf::FieldDescriptor;
 using ::google::protobuf::Message;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr char kJob[] = R"(
@@ -122,7 +123,8 @@ void ExpectAllSet(const Message& message, const std::string& prefix) {
     if (path == "stop" || path == "sync.staleness" || path == "output" ||
         path == "delays" ||
         ((path == "data.augmentation" || path == "sync.k_schedule" ||
-          path == "checkpoint" || path == "model.external") &&
+          path == "data.jpeg.contents" || path == "checkpoint" ||
+          path == "model.external") &&
          !reflection->HasField(message, field))) {
       continue;
     }
@@ -167,6 +169,32 @@ TEST(ResolvedJobTest, NoFieldIsLeftWithoutAValue) {
   images.mutable_data()->mutable_jpeg();
   ResolveDefaults(&images);
   ExpectAllSet(images, "");
+}
+
+TEST(ResolvedJobTest, WhoIsToldWhatImagesThereAreLooksAtNone) {
+  const std::string job = R"(
+    data { jpeg { train: "nowhere" test: "nowhere" size: 8 } }
+    model { layer { flatten {} } layer { dense { units: 3 } } }
+    stop { epochs: 1 })";
+  EXPECT_FALSE(ParseJob(job, "test", {}).ok());
+  const auto told = [&](int samples, int classes) {
+    return ParseJob(
+        job, "test",
+        {absl::StrCat("data.jpeg.contents={train_samples: ", samples,
+                      " test_samples: 5 classes: ", classes, "}")});
+  };
+  const auto resolved = told(70, 3);
+  ASSERT_TRUE(resolved.ok()) << resolved.status();
+  EXPECT_EQ(resolved->data.train_samples, 70);
+  EXPECT_EQ(resolved->data.test_samples, 5);
+  EXPECT_THAT(resolved->data.input_shape, ElementsAre(3, 8, 8));
+  EXPECT_THAT(std::string(told(70, 4).status().message()),
+              HasSubstr("data.jpeg.contents of 4 classes has label 3"));
+  // Who lists the images takes part all the same.
+  EXPECT_EQ(
+      DescribeDifference(FormatJob(resolved->job), FormatJob(told(71, 3)->job)),
+      "");
+  EXPECT_NE(resolved->fingerprint, told(71, 3)->fingerprint);
 }
 
 TEST(ResolvedJobTest, AResolvedJobResolvesToItself) {

@@ -93,6 +93,7 @@ Json ToJson(const ResolvedJob& job, const CheckReport& report,
   json["job"] = JobToJson(job.job);
   json["data"] = {{"train_samples", job.data.train_samples},
                   {"test_samples", job.data.test_samples},
+                  {"classes", job.data.classes},
                   {"input_shape", job.data.input_shape},
                   {"batches_per_epoch", report.batches_per_epoch}};
   json["weights"] = job.layout.size();
@@ -229,6 +230,12 @@ void PrintUpdates(const ResolvedJob& job, const CheckReport& report,
       << FormatRange(absl::StrFormat("%.1f", update.per_epoch),
                      absl::StrFormat("%.1f", update.most_per_epoch))
       << " updates\n";
+  if (j.data().has_jpeg() && !j.data().jpeg().has_contents()) {
+    out << "             where they are not seen: --set 'data.jpeg.contents={"
+           "train_samples: "
+        << job.data.train_samples << " test_samples: " << job.data.test_samples
+        << " classes: " << job.data.classes << "}'\n";
+  }
   const bool changes = update.least_gradients < update.gradients;
   out << "an update:   "
       << FormatRange(absl::StrCat(update.least_gradients),

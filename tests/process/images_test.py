@@ -1,6 +1,7 @@
 #!/usr/bin/python3 -B
 """data.jpeg: whole runs on a small tree of images (docs/data.md)."""
 
+import json
 import re
 import shutil
 import subprocess
@@ -12,6 +13,9 @@ SCRIPT = harness.ROOT / "tools/make_image_tree.py"
 JOB = re.findall(r"^```textproto\n(.*?)^```$",
                  (harness.ROOT / "docs/data.md").read_text(), re.M | re.S)[0]
 SYNC = ["stop.updates=8", "evaluation.every_epochs=0"]
+# Of tree().
+CONTENTS = ("data.jpeg.contents={train_samples: 300 test_samples: 60 "
+            "classes: 10}")
 
 
 def tree(*args):
@@ -77,6 +81,53 @@ class ImagesTest(unittest.TestCase):
         failed = train(folder, *SYNC, "data.jpeg.on_damage=FAIL").result
         self.assertNotEqual(failed.returncode, 0)
         self.assertRegex(failed.stdout + failed.stderr, r"/train/\S+\.jpg: ")
+
+    def test_who_reads_no_image_needs_no_folder(self):
+        """The shard stands where no images are."""
+        job, run_dir = harness.write_job(JOB), harness.scratch()
+        lead = f"127.0.0.1:{harness.reserve_port()}"
+        told = harness.sets([*SYNC, CONTENTS])
+        here = ["env", "-C", self.folder.parent]
+        away = ["env", "-C", harness.scratch()]
+        flags = [f"--job={job}", *told]
+        harness.run_together({
+            "shard": [*away, harness.PS_SERVER, "--shard=0", *flags,
+                      f"--listen={lead}", f"--run-dir={run_dir}"],
+            "evaluator": [*here, harness.EVALUATOR, *flags,
+                          f"--coordinator={lead}", f"--run-dir={run_dir}"],
+            **{f"worker {w}": [*here, harness.WORKER, f"--worker={w}", *flags,
+                               f"--coordinator={lead}"] for w in range(2)},
+        }, run_dir)
+        summary = json.loads((run_dir / "summary.json").read_text())
+        self.assertEqual(summary["weights_sha256"], train(
+            self.folder, *SYNC).check().summary["weights_sha256"])
+        # `tool` runs in an empty folder.
+        simulated = harness.tool(
+            "simulate", job, *told, "--timing-only", "--set",
+            "delays.compute.constant.ms=5")
+        self.assertEqual(simulated.returncode, 0, simulated.stderr)
+        refused = harness.tool("check", job)
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("images/train", refused.stderr)
+
+    def test_check_says_what_the_folders_hold(self):
+        job = harness.write_job(JOB.replace('"images/', f'"{self.folder}/'))
+        checked = harness.tool("check", job)
+        self.assertIn(f"--set '{CONTENTS}'", checked.stdout)
+        self.assertNotIn("--set", harness.tool(
+            "check", job, "--set", CONTENTS).stdout)
+
+    def test_other_contents_are_refused(self):
+        for wrong, said in (
+                ("test_samples=61", "data.jpeg.contents.test_samples: is 61, "
+                 "expected 60, the images that are there"),
+                ("classes=9", "data.jpeg.contents.classes: is 9, but .*/trouser/"
+                 ".* has label 9")):
+            with self.subTest(wrong):
+                failed = train(self.folder, *SYNC, CONTENTS,
+                               f"data.jpeg.contents.{wrong}").result
+                self.assertNotEqual(failed.returncode, 0)
+                self.assertRegex(failed.stdout + failed.stderr, said)
 
     def test_a_tree_that_is_none_is_refused(self):
         folder = harness.scratch() / "wrong"

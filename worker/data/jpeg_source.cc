@@ -152,6 +152,26 @@ class JpegSource final : public DataSource {
   mutable std::atomic<int64_t> damaged_ = 0;
 };
 
+// That the images are as the job says, which those believe that list none.
+absl::Status CheckContents(const proto::JpegContents& contents,
+                           const ImageList& images, Split split) {
+  const bool trains = split == Split::kTrain;
+  const int64_t said =
+      trains ? contents.train_samples() : contents.test_samples();
+  if (images.size() != said) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "data.jpeg.contents.", trains ? "train" : "test", "_samples: is ", said,
+        ", expected ", images.size(), ", the images that are there"));
+  }
+  for (int64_t i = 0; i < images.size(); ++i) {
+    if (images.label(i) < contents.classes()) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "data.jpeg.contents.classes: is ", contents.classes(), ", but ",
+        images.PathOf(i), " has label ", images.label(i)));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<DataSource>> OpenJpeg(const proto::Data& data,
@@ -163,6 +183,10 @@ absl::StatusOr<std::unique_ptr<DataSource>> OpenJpeg(const proto::Data& data,
   if (images.size() == 0) {
     return absl::InvalidArgumentError(
         "data.jpeg.test: must name a folder or a tar file, is not set");
+  }
+  if (data.jpeg().has_contents()) {
+    SLUICE_RETURN_IF_ERROR(
+        CheckContents(data.jpeg().contents(), images, split));
   }
   return std::make_unique<JpegSource>(data, std::move(images), split, seed,
                                       std::move(options));

@@ -227,6 +227,30 @@ TEST_F(JpegSourceTest, WithoutTestImagesThereIsNothingToOpen) {
               HasSubstr("data.jpeg.test: must name a folder"));
 }
 
+TEST_F(JpegSourceTest, OtherContentsThanTheJobSaysAreRefused) {
+  Open();
+  proto::JpegContents& contents = *data_.mutable_jpeg()->mutable_contents();
+  const auto error = [&](Split split, int64_t train, int64_t test,
+                         int32_t classes) {
+    contents.set_train_samples(train);
+    contents.set_test_samples(test);
+    contents.set_classes(classes);
+    const absl::Status status = OpenDataSource(data_, split, 5).status();
+    EXPECT_TRUE(status.ok() || absl::IsInvalidArgument(status)) << status;
+    return std::string(status.message());
+  };
+  EXPECT_EQ(error(Split::kTrain, 8, 0, 2), "") << "it reads no test images";
+  EXPECT_EQ(error(Split::kTest, 1, 8, 3), "");
+  EXPECT_EQ(error(Split::kTrain, 7, 8, 2),
+            "data.jpeg.contents.train_samples: is 7, expected 8, the images "
+            "that are there");
+  EXPECT_THAT(error(Split::kTest, 8, 9, 2),
+              HasSubstr("contents.test_samples: is 9, expected 8"));
+  EXPECT_EQ(error(Split::kTest, 8, 8, 1),
+            "data.jpeg.contents.classes: is 1, but " + root_ +
+                "/train/odd/1.jpg has label 1");
+}
+
 TEST_F(JpegSourceTest, AnImageThatCannotBeReadIsNotTakenForADamagedOne) {
   data_.mutable_jpeg()->set_on_damage(proto::Jpeg::SKIP);
   const auto source = Open(Split::kTest);
