@@ -73,9 +73,9 @@ absl::StatusOr<Resumption> FindResumption(
 // there, and none is known of.
 //
 // kOutOfRange: the run has reached its end, or was stopped and there is its
-// kFarewell, and its summary is there: nothing is left to be done. kPermissionDenied: another process has taken a later
-// generation than `known`. kFailedPrecondition: as above, but for the run's
-// end. kUnavailable: as above.
+// kFarewell, and its summary is there: nothing is left to be done.
+// kPermissionDenied: another process has taken a later generation than `known`.
+// kFailedPrecondition: as above, but for the run's end. kUnavailable: as above.
 absl::StatusOr<std::optional<Resumption>> FindRecovery(
     const ResolvedJob& job, const std::string& run_dir,
     const KnownRun& known = {}, FileOperations* files = FileOperations::Real());
