@@ -1,8 +1,9 @@
 #!/bin/bash
 # Analyses the locks: compiles, under clang, what names a mutex or what it
-# guards, tests included, and of a header without a source the libraries that
-# use it. -Wthread-safety is an error there. Nothing is optimised or linked; the
-# rest of the tree has no lock to be analysed.
+# guards, tests included, and of a header without a source all that use it (of a
+# template only what somebody calls is analysed). -Wthread-safety is an error
+# there. Nothing is optimised or linked; the rest of the tree has no lock to be
+# analysed.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.."
 ./sluice install --config=clang
@@ -14,6 +15,6 @@ alone=$(for file in $files; do
 done)
 targets=$(bazel query --noshow_progress "
   kind('cc_.* rule', rdeps(//..., set(${files//$'\n'/ }), 1)) +
-  kind('cc_library rule', rdeps(//..., set(${alone//$'\n'/ }), 2))")
+  kind('cc_.* rule', rdeps(//..., set(${alone//$'\n'/ }), 2))")
 # shellcheck disable=SC2086
 ./sluice build --config=clang --output_groups=compilation_outputs $targets
