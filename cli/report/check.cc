@@ -231,8 +231,8 @@ void PrintUpdates(const ResolvedJob& job, const CheckReport& report,
                      absl::StrFormat("%.1f", update.most_per_epoch))
       << " updates\n";
   if (j.data().has_jpeg() && !j.data().jpeg().has_contents()) {
-    out << "             where they are not seen: --set 'data.jpeg.contents={"
-           "train_samples: "
+    out << "the images:  on a host without them, add --set "
+           "'data.jpeg.contents={train_samples: "
         << job.data.train_samples << " test_samples: " << job.data.test_samples
         << " classes: " << job.data.classes << "}'\n";
   }
