@@ -2,6 +2,7 @@
 """data.jpeg: whole runs on a small tree of images (docs/data.md)."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -109,6 +110,35 @@ class ImagesTest(unittest.TestCase):
         refused = harness.tool("check", job)
         self.assertEqual(refused.returncode, 2)
         self.assertIn("images/train", refused.stderr)
+
+    def test_a_later_stage_decodes_no_image(self):
+        """Its images have the names and classes of the first's, and nothing
+        else."""
+        away = harness.scratch()
+        shutil.copytree(self.folder, away / "images")
+        for image in away.glob("images/train/*/*.jpg"):
+            image.write_bytes(b"no image")
+        run_dir = harness.scratch()
+        lead = f"127.0.0.1:{harness.reserve_port()}"
+        link = f"unix-abstract:sluice-images-test-{os.getpid()}"
+        here = ["env", "-C", self.folder.parent]
+        flags = [f"--job={harness.write_job(JOB)}", *harness.sets([
+            *SYNC, "cluster.workers=1", "sync.gradients_per_update=1",
+            "worker.micro_batch=32",
+            "worker.group.pipeline_stages=2", "data.jpeg.on_damage=FAIL"])]
+        worker = [harness.WORKER, *flags, "--worker=0",
+                  f"--coordinator={lead}"]
+        harness.run_together({
+            "shard": [*here, harness.PS_SERVER, "--shard=0", *flags,
+                      f"--listen={lead}", f"--run-dir={run_dir}"],
+            "evaluator": [*here, harness.EVALUATOR, *flags,
+                          f"--coordinator={lead}", f"--run-dir={run_dir}"],
+            "first": [*here, *worker, f"--listen={link}"],
+            "second": ["env", "-C", away, *worker, "--member=1",
+                       f"--upstream={link}"],
+        }, run_dir)
+        summary = json.loads((run_dir / "summary.json").read_text())
+        self.assertEqual(summary["failure"], "")
 
     def test_check_says_what_the_folders_hold(self):
         job = harness.write_job(JOB.replace('"images/', f'"{self.folder}/'))
