@@ -26,7 +26,7 @@
 #include "absl/strings/str_cat.h"
 #include "bench/coordinator_sessions.h"
 #include "bench/report.h"
-#include "common/lock_order.h"
+#include "common/process/lock_order.h"
 #include "common/rpc/malloc_tuning.h"
 #include "common/rpc/polling.h"
 #include "common/status_macros.h"

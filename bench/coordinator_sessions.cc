@@ -16,7 +16,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "common/clock.h"
-#include "common/named_thread.h"
+#include "common/process/named_thread.h"
 #include "common/rpc/channel_options.h"
 #include "common/session/coordinator_client.h"
 #include "common/status_macros.h"

@@ -61,7 +61,7 @@
 #include "bench/report.h"
 #include "bench/scratch_folder.h"
 #include "common/clock.h"
-#include "common/lock_order.h"
+#include "common/process/lock_order.h"
 #include "common/rpc/malloc_tuning.h"
 #include "common/rpc/polling.h"
 #include "common/tls/certificate_folder.h"

@@ -24,7 +24,7 @@
 #include "bench/report.h"
 #include "bench/scratch_folder.h"
 #include "common/clock.h"
-#include "common/image_list.h"
+#include "common/formats/image_list.h"
 #include "worker/data/data_source.h"
 #include "worker/data/jpeg_decoder.h"
 #include "worker/data/testing/jpeg_writer.h"

@@ -23,7 +23,7 @@
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 #include "bench/report.h"
-#include "common/resolved_job.h"
+#include "common/job/resolved_job.h"
 #include "common/status_macros.h"
 #include "proto/coordinator.pb.h"
 #include "ps_server/coordinator/session/coordinator_sessions.h"

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "cli/commands.h"
 #include "common/clock.h"
-#include "common/json_text.h"
+#include "common/telemetry/json_text.h"
 #include "common/tls/certificate_folder.h"
 #include "common/tls/identity.h"
 #include "nlohmann/json.hpp"

@@ -9,7 +9,7 @@
 #include "cli/report/check.h"
 #include "cli/report/profile.h"
 #include "cli/slow_work.h"
-#include "common/resolved_job.h"
+#include "common/job/resolved_job.h"
 #include "worker/layer_times.h"
 
 namespace sluice {

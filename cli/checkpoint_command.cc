@@ -15,8 +15,8 @@
 #include "cli/report/checkpoint_report.h"
 #include "cli/report/run_result.h"
 #include "cli/slow_work.h"
-#include "common/json_text.h"
 #include "common/status_macros.h"
+#include "common/telemetry/json_text.h"
 #include "common/tls/tls_flags.h"
 #include "nlohmann/json.hpp"
 

@@ -20,7 +20,7 @@
 #include "cli/slow_work.h"
 #include "cli/tensorboard/event_records.h"
 #include "common/clock.h"
-#include "common/json_text.h"
+#include "common/telemetry/json_text.h"
 #include "nlohmann/json.hpp"
 
 namespace sluice {

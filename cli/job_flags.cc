@@ -4,7 +4,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "common/initial_weights.h"
+#include "common/job/initial_weights.h"
 #include "common/status_macros.h"
 
 namespace sluice {

@@ -8,9 +8,9 @@
 #include <string>
 
 #include "cli/commands.h"
-#include "common/command_line.h"
-#include "common/exit_codes.h"
-#include "common/process_setup.h"
+#include "common/process/command_line.h"
+#include "common/process/exit_codes.h"
+#include "common/process/process_setup.h"
 #include "common/rpc/grpc_log.h"
 #include "common/version.h"
 

@@ -6,7 +6,7 @@
 #include "cli/commands.h"
 #include "cli/plot/plot_runs.h"
 #include "cli/slow_work.h"
-#include "common/json_text.h"
+#include "common/telemetry/json_text.h"
 #include "nlohmann/json.hpp"
 
 namespace sluice {

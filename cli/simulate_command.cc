@@ -13,8 +13,8 @@
 #include "cli/run_folder.h"
 #include "cli/slow_work.h"
 #include "common/clock.h"
-#include "common/file_mode.h"
-#include "common/resolved_job.h"
+#include "common/files/file_mode.h"
+#include "common/job/resolved_job.h"
 #include "sim/simulated_run.h"
 #include "sim/timing.h"
 

@@ -10,7 +10,7 @@
 #include "cli/launch/progress.h"
 #include "common/await_for.h"
 #include "common/clock.h"
-#include "common/named_thread.h"
+#include "common/process/named_thread.h"
 
 namespace sluice {
 namespace {

@@ -14,10 +14,10 @@
 #include "cli/report/check.h"
 #include "cli/report/check_report.h"
 #include "common/clock.h"
-#include "common/descriptor_limit.h"
 #include "common/host_port.h"
-#include "common/model_command.h"
-#include "common/resolved_job.h"
+#include "common/job/model_command.h"
+#include "common/job/resolved_job.h"
+#include "common/process/descriptor_limit.h"
 
 namespace sluice {
 namespace {

@@ -19,8 +19,8 @@
 #include "cli/run_folder.h"
 #include "common/host_port.h"
 #include "common/http/http_port.h"
-#include "common/json_text.h"
 #include "common/status_macros.h"
+#include "common/telemetry/json_text.h"
 #include "common/tls/transport_security.h"
 #include "ps_server/live/live_pages.h"
 

@@ -20,7 +20,7 @@
 #include <mutex>
 
 #include "common/clock.h"
-#include "common/named_thread.h"
+#include "common/process/named_thread.h"
 
 namespace sluice {
 namespace {

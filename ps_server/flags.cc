@@ -2,7 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "common/command_line.h"
+#include "common/process/command_line.h"
 
 namespace sluice {
 

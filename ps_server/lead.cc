@@ -19,8 +19,8 @@
 #include <variant>
 
 #include "common/grant.h"
+#include "common/job/stage_plan.h"
 #include "common/secret.h"
-#include "common/stage_plan.h"
 #include "common/status_macros.h"
 #include "ps_server/addresses.h"
 #include "ps_server/checkpoint/manifest.h"

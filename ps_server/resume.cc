@@ -21,7 +21,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "common/input_file.h"
+#include "common/files/input_file.h"
 #include "common/status_macros.h"
 #include "nlohmann/json.hpp"
 #include "ps_server/checkpoint/manifest.h"

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "common/file_operations.h"
+#include "common/files/file_operations.h"
 #include "common/ids.h"
+#include "common/job/resolved_job.h"
 #include "common/parameter_layout.h"
-#include "common/resolved_job.h"
 #include "ps_server/checkpoint/checkpoint.h"
 #include "ps_server/coordinator/core/training_snapshot.h"
 #include "ps_server/decisions/events.h"

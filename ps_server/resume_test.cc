@@ -4,9 +4,9 @@
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
-#include "common/atomic_file.h"
-#include "common/file_operations.h"
-#include "common/process_name.h"
+#include "common/files/atomic_file.h"
+#include "common/files/file_operations.h"
+#include "common/process/process_name.h"
 #include "common/testing/faulty_reads.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -14,8 +14,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/log_value.h"
 #include "common/status_macros.h"
+#include "common/telemetry/log_value.h"
 #include "ps_server/decisions/event_conversion.h"
 #include "ps_server/shard/exchange_counters.h"
 #include "ps_server/shard_options_from_job.h"

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "common/ids.h"
-#include "common/initial_weights.h"
-#include "common/resolved_job.h"
-#include "common/stage_plan.h"
+#include "common/job/initial_weights.h"
+#include "common/job/resolved_job.h"
+#include "common/job/stage_plan.h"
 #include "common/wire/job_wire_types.h"
 #include "ps_server/shard/optimizer.h"
 #include "ps_server/shard/shard.h"

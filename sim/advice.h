@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "common/resolved_job.h"
+#include "common/job/resolved_job.h"
 #include "sim/choices.h"
 #include "sim/race.h"
 #include "sim/simulated_run.h"

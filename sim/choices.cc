@@ -11,7 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "common/resolved_job.h"
+#include "common/job/resolved_job.h"
 
 namespace sluice {
 namespace {

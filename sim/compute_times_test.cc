@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/delay_model.h"
-#include "common/resolved_job.h"
+#include "common/job/delay_model.h"
+#include "common/job/resolved_job.h"
 #include "gtest/gtest.h"
 #include "sim/simulated_run.h"
 #include "sim/timing.h"

@@ -1,6 +1,6 @@
 #include "sim/job_theory.h"
 
-#include "common/group.h"
+#include "common/job/group.h"
 
 namespace sluice {
 namespace {

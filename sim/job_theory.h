@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "common/resolved_job.h"
+#include "common/job/resolved_job.h"
 #include "sim/theory.h"
 
 namespace sluice {

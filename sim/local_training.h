@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/ids.h"
-#include "common/resolved_job.h"
+#include "common/job/resolved_job.h"
 #include "ps_server/decisions/events.h"
 #include "ps_server/shard/shard.h"
 #include "worker/compute_context.h"

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "common/delay_model.h"
 #include "common/ids.h"
+#include "common/job/delay_model.h"
 #include "proto/job.pb.h"
 #include "sim/event_queue.h"
 

@@ -13,9 +13,9 @@
 #include <numeric>
 #include <utility>
 
-#include "common/delay_model.h"
-#include "common/group.h"
-#include "common/stage_plan.h"
+#include "common/job/delay_model.h"
+#include "common/job/group.h"
+#include "common/job/stage_plan.h"
 #include "common/status_macros.h"
 
 namespace sluice {

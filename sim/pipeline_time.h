@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "common/resolved_job.h"
+#include "common/job/resolved_job.h"
 
 namespace sluice {
 

@@ -17,7 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/grant.h"
-#include "common/resolved_job.h"
+#include "common/job/resolved_job.h"
 #include "common/status_macros.h"
 #include "ps_server/coordinator/log/run_files.h"
 #include "ps_server/coordinator/report/rate_meter.h"

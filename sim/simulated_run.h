@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "common/resolved_job.h"
+#include "common/job/resolved_job.h"
 #include "ps_server/coordinator/core/job_state.h"
 #include "ps_server/decisions/events.h"
 #include "sim/local_training.h"

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "common/group.h"
-#include "common/stage_plan.h"
+#include "common/job/group.h"
+#include "common/job/stage_plan.h"
 #include "common/status_macros.h"
 #include "common/wire/job_wire_types.h"
 #include "common/wire/wire_format.h"

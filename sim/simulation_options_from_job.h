@@ -2,7 +2,7 @@
 #define SLUICE_SIM_SIMULATION_OPTIONS_FROM_JOB_H_
 
 #include "absl/status/statusor.h"
-#include "common/resolved_job.h"
+#include "common/job/resolved_job.h"
 #include "sim/cluster_simulation.h"
 #include "sim/pipeline_time.h"
 

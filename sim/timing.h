@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "common/resolved_job.h"
+#include "common/job/resolved_job.h"
 #include "sim/cluster_simulation.h"
 #include "sim/pipeline_time.h"
 

@@ -7,7 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "common/resolved_job.h"
+#include "common/job/resolved_job.h"
 #include "gtest/gtest.h"
 #include "sim/theory.h"
 

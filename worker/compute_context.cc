@@ -17,10 +17,10 @@
 #include <utility>
 
 #include "absl/time/time.h"
-#include "common/group.h"
-#include "common/log_value.h"
-#include "common/named_thread.h"
+#include "common/job/group.h"
+#include "common/process/named_thread.h"
 #include "common/status_macros.h"
+#include "common/telemetry/log_value.h"
 #include "kernels/numerics.h"
 #include "third_party/spdlog.h"
 #include "worker/external/external_gradient.h"

@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/ids.h"
-#include "common/resolved_job.h"
+#include "common/job/resolved_job.h"
 #include "kernels/device.h"
 #include "worker/data/data_source.h"
 #include "worker/evaluator.h"

@@ -6,11 +6,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "common/exit_codes.h"
-#include "common/log_value.h"
-#include "common/process_name.h"
+#include "common/process/exit_codes.h"
+#include "common/process/process_name.h"
 #include "common/rpc/grpc_log.h"
 #include "common/status_macros.h"
+#include "common/telemetry/log_value.h"
 #include "third_party/spdlog.h"
 #include "worker/model/make_device.h"
 

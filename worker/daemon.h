@@ -11,10 +11,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "common/job/resolved_job.h"
 #include "common/parameter_layout.h"
-#include "common/resolved_job.h"
+#include "common/process/stop_signal.h"
 #include "common/session/coordinator_client.h"
-#include "common/stop_signal.h"
 #include "common/tls/tls_flags.h"
 #include "common/tls/transport_security.h"
 #include "common/wire/float_type.h"
@@ -53,7 +53,8 @@ absl::StatusOr<TransportSecurity> OpenSecurity(const DaemonFlags& flags,
                                                const ResolvedJob& job,
                                                TlsRole role);
 
-// Logs how the process failed, if it did; the exit code (common/exit_codes.h).
+// Logs how the process failed, if it did; the exit code
+// (common/process/exit_codes.h).
 int ExitCode(const absl::Status& status);
 // The same for what is wrong with flags, job or certificates: 2.
 int UsageExitCode(const absl::Status& status);

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "common/safetensors.h"
+#include "common/formats/safetensors.h"
 #include "common/sha256.h"
 #include "common/status_macros.h"
 #include "worker/rejoin_policy.h"

@@ -1,5 +1,5 @@
 // The evaluator: measures pinned versions on the test split and saves the
-// final weights. Exit codes: common/exit_codes.h.
+// final weights. Exit codes: common/process/exit_codes.h.
 
 #include <atomic>
 #include <memory>
@@ -13,23 +13,23 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "common/command_line.h"
-#include "common/daemon_log.h"
-#include "common/descriptor_limit.h"
-#include "common/file_mode.h"
+#include "common/files/file_mode.h"
 #include "common/http/process_port.h"
-#include "common/lock_order.h"
-#include "common/log_value.h"
-#include "common/model_command.h"
-#include "common/named_thread.h"
-#include "common/process_setup.h"
-#include "common/resolved_job.h"
+#include "common/job/model_command.h"
+#include "common/job/resolved_job.h"
+#include "common/job/stage_plan.h"
+#include "common/process/command_line.h"
+#include "common/process/descriptor_limit.h"
+#include "common/process/lock_order.h"
+#include "common/process/named_thread.h"
+#include "common/process/process_setup.h"
+#include "common/process/stop_signal.h"
 #include "common/rpc/malloc_tuning.h"
 #include "common/rpc/polling.h"
 #include "common/session/coordinator_client.h"
-#include "common/stage_plan.h"
 #include "common/status_macros.h"
-#include "common/stop_signal.h"
+#include "common/telemetry/daemon_log.h"
+#include "common/telemetry/log_value.h"
 #include "common/tls/transport_security.h"
 #include "common/wire/float_type.h"
 #include "third_party/spdlog.h"

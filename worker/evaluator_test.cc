@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "common/safetensors.h"
+#include "common/formats/safetensors.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "worker/measure.h"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "common/data_shape.h"
+#include "common/job/data_shape.h"
 #include "common/status_macros.h"
 #include "worker/data/readers.h"
 

@@ -1,7 +1,7 @@
 #ifndef SLUICE_WORKER_JOB_SAMPLING_H_
 #define SLUICE_WORKER_JOB_SAMPLING_H_
 
-#include "common/resolved_job.h"
+#include "common/job/resolved_job.h"
 #include "worker/data/batch_samples.h"
 #include "worker/native_gradient.h"
 

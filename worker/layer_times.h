@@ -5,8 +5,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "common/resolved_job.h"
-#include "common/stage_plan.h"
+#include "common/job/resolved_job.h"
+#include "common/job/stage_plan.h"
 
 namespace sluice {
 

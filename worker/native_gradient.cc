@@ -21,7 +21,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/named_thread.h"
+#include "common/process/named_thread.h"
 #include "common/status_macros.h"
 
 namespace sluice {

@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/ids.h"
-#include "common/shared_memory.h"
+#include "common/process/shared_memory.h"
 #include "kernels/accelerator.h"
 #include "worker/cancel_token.h"
 #include "worker/data/augmentation.h"

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "CLI/CLI.hpp"
-#include "common/command_line.h"
-#include "common/resolved_job.h"
+#include "common/job/resolved_job.h"
+#include "common/process/command_line.h"
 #include "common/status_macros.h"
 #include "kernels/device.h"
 #include "kernels/numerics.h"

@@ -6,9 +6,9 @@
 #include <limits>
 
 #include "absl/status/status.h"
-#include "common/initial_weights.h"
-#include "common/job_learning_rate.h"
-#include "common/learning_rate.h"
+#include "common/job/initial_weights.h"
+#include "common/job/job_learning_rate.h"
+#include "common/job/learning_rate.h"
 #include "common/status_macros.h"
 #include "common/wire/job_wire_types.h"
 #include "common/wire/wire_format.h"

@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/ids.h"
-#include "common/resolved_job.h"
+#include "common/job/resolved_job.h"
 #include "worker/data/data_source.h"
 #include "worker/model/model.h"
 

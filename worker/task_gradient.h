@@ -6,7 +6,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/ids.h"
-#include "common/shared_memory.h"
+#include "common/process/shared_memory.h"
 #include "worker/cancel_token.h"
 #include "worker/flow.h"
 #include "worker/model/model.h"

@@ -8,7 +8,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "common/shared_counters.h"
+#include "common/telemetry/shared_counters.h"
 #include "proto/coordinator.pb.h"
 #include "worker/cancel_token.h"
 #include "worker/task_queue.h"

@@ -9,9 +9,9 @@
 #include <cstring>
 #include <utility>
 
-#include "common/json_text.h"
 #include "common/key_proto.h"
-#include "common/log_value.h"
+#include "common/telemetry/json_text.h"
+#include "common/telemetry/log_value.h"
 #include "nlohmann/json.hpp"
 #include "third_party/spdlog.h"
 

@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/clock.h"
-#include "common/delay_model.h"
+#include "common/job/delay_model.h"
 #include "proto/coordinator.pb.h"
 #include "worker/cancel_token.h"
 #include "worker/exchange/exchange.h"

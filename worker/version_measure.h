@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/ids.h"
-#include "common/logged_values.h"
+#include "common/telemetry/logged_values.h"
 #include "worker/cancel_token.h"
 
 namespace sluice {

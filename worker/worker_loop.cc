@@ -18,8 +18,8 @@
 #include <variant>
 
 #include "common/key_proto.h"
-#include "common/log_value.h"
 #include "common/status_macros.h"
+#include "common/telemetry/log_value.h"
 #include "third_party/spdlog.h"
 
 namespace sluice {

@@ -6,7 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "common/shared_counters.h"
+#include "common/telemetry/shared_counters.h"
 #include "proto/coordinator.pb.h"
 #include "worker/task_inbox.h"
 #include "worker/timeline.h"

@@ -28,7 +28,7 @@
 #include "cli/launch/child_process.h"
 #include "cli/launch/signal_wait.h"
 #include "cli/run_folder.h"
-#include "common/atomic_file.h"
+#include "common/files/atomic_file.h"
 #include "common/status_macros.h"
 
 namespace sluice {

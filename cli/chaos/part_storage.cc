@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/atomic_file.h"
+#include "common/files/atomic_file.h"
 #include "common/status_macros.h"
 
 namespace sluice {

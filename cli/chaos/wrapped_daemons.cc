@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/substitute.h"
-#include "common/atomic_file.h"
+#include "common/files/atomic_file.h"
 #include "common/status_macros.h"
 
 namespace sluice {

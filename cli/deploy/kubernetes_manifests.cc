@@ -9,10 +9,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "cli/report/check_report.h"
-#include "common/exit_codes.h"
-#include "common/group.h"
-#include "common/job_text.h"
-#include "common/model_command.h"
+#include "common/job/group.h"
+#include "common/job/job_text.h"
+#include "common/job/model_command.h"
+#include "common/process/exit_codes.h"
 #include "common/status_macros.h"
 
 namespace sluice {

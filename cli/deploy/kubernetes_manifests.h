@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "cli/deploy/kubernetes_options.h"
-#include "common/resolved_job.h"
+#include "common/job/resolved_job.h"
 #include "nlohmann/json.hpp"
 
 namespace sluice {

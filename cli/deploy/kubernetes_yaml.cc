@@ -5,7 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "common/json_text.h"
+#include "common/telemetry/json_text.h"
 #include "yaml-cpp/yaml.h"
 
 namespace sluice {

@@ -12,7 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "common/process_setup.h"
+#include "common/process/process_setup.h"
 
 namespace sluice {
 namespace {

@@ -10,7 +10,7 @@
 #include <sstream>
 
 #include "cli/launch/signal_wait.h"
-#include "common/process_setup.h"
+#include "common/process/process_setup.h"
 
 namespace sluice {
 namespace {

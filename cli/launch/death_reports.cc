@@ -1,6 +1,6 @@
 #include "cli/launch/death_reports.h"
 
-#include "common/json_text.h"
+#include "common/telemetry/json_text.h"
 
 namespace sluice {
 namespace {

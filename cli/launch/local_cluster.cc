@@ -21,10 +21,10 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "cli/run_folder.h"
-#include "common/exit_codes.h"
-#include "common/log_value.h"
-#include "common/process_name.h"
+#include "common/process/exit_codes.h"
+#include "common/process/process_name.h"
 #include "common/status_macros.h"
+#include "common/telemetry/log_value.h"
 #include "common/tls/identity.h"
 
 namespace sluice {

@@ -11,7 +11,7 @@
 #include "cli/launch/child_process.h"
 #include "cli/launch/supervision.h"
 #include "cli/run_folder.h"
-#include "common/group.h"
+#include "common/job/group.h"
 
 namespace sluice {
 

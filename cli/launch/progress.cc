@@ -12,7 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "common/counter_table.h"
+#include "common/telemetry/counter_table.h"
 #include "ps_server/coordinator/core/counters.h"
 
 namespace sluice {

@@ -2,7 +2,7 @@
 
 #include <initializer_list>
 
-#include "common/ignored_signal.h"
+#include "common/process/ignored_signal.h"
 
 namespace sluice {
 

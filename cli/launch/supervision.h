@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "common/group.h"
+#include "common/job/group.h"
 
 namespace sluice {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "common/clock.h"
-#include "common/resolved_job.h"
+#include "common/job/resolved_job.h"
 
 namespace sluice {
 

@@ -19,7 +19,7 @@
 #include "cli/launch/signal_wait.h"
 #include "cli/plot/figure_scripts.h"
 #include "cli/run_folder.h"
-#include "common/atomic_file.h"
+#include "common/files/atomic_file.h"
 #include "common/status_macros.h"
 
 namespace sluice {

@@ -13,7 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "cli/plot/figure_scripts.h"
-#include "common/json_text.h"
+#include "common/telemetry/json_text.h"
 #include "nlohmann/json.hpp"
 
 namespace sluice {

@@ -8,7 +8,7 @@
 
 #include "absl/time/time.h"
 #include "cli/plot/figure.h"
-#include "common/resolved_job.h"
+#include "common/job/resolved_job.h"
 #include "sim/advice.h"
 
 namespace sluice {

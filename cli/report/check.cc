@@ -9,10 +9,10 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "cli/report/check_report.h"
-#include "common/descriptor_limit.h"
-#include "common/job_counts.h"
-#include "common/json_text.h"
+#include "common/job/job_counts.h"
+#include "common/process/descriptor_limit.h"
 #include "common/status_macros.h"
+#include "common/telemetry/json_text.h"
 #include "nlohmann/json.hpp"
 
 namespace sluice {

@@ -5,7 +5,7 @@
 
 #include "cli/report/check_report.h"
 #include "cli/report/profile.h"
-#include "common/resolved_job.h"
+#include "common/job/resolved_job.h"
 
 namespace sluice {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "common/resolved_job.h"
+#include "common/job/resolved_job.h"
 
 namespace sluice {
 

@@ -9,10 +9,10 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "cli/run_folder.h"
-#include "common/counter_table.h"
-#include "common/json_text.h"
-#include "common/safetensors.h"
+#include "common/formats/safetensors.h"
 #include "common/status_macros.h"
+#include "common/telemetry/counter_table.h"
+#include "common/telemetry/json_text.h"
 #include "ps_server/checkpoint/manifest.h"
 #include "ps_server/coordinator/core/counters.h"
 

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "common/safetensors.h"
+#include "common/formats/safetensors.h"
 #include "gmock/gmock.h"
 #include "ps_server/checkpoint/checkpoint_testing.h"
 

@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "cli/report/status_report.h"
-#include "common/counter_table.h"
+#include "common/telemetry/counter_table.h"
 #include "common/tls/access_counters.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -20,11 +20,11 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/time.h"
 #include "common/clock.h"
-#include "common/descriptor_limit.h"
-#include "common/file_operations.h"
+#include "common/files/file_operations.h"
 #include "common/host_port.h"
-#include "common/json_text.h"
+#include "common/process/descriptor_limit.h"
 #include "common/rpc/listening_sockets.h"
+#include "common/telemetry/json_text.h"
 #include "nlohmann/json.hpp"
 
 namespace sluice {

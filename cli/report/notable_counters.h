@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/counter_table.h"
+#include "common/telemetry/counter_table.h"
 
 namespace sluice {
 

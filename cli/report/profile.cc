@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "common/group.h"
-#include "common/stage_plan.h"
+#include "common/job/group.h"
+#include "common/job/stage_plan.h"
 #include "sim/pipeline_time.h"
 
 namespace sluice {

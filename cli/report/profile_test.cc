@@ -3,7 +3,7 @@
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
-#include "common/stage_plan.h"
+#include "common/job/stage_plan.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -2,7 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "common/json_text.h"
+#include "common/telemetry/json_text.h"
 #include "nlohmann/json.hpp"
 
 namespace sluice {

@@ -12,9 +12,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cli/report/run_result.h"
-#include "common/json_text.h"
-#include "common/resolved_job.h"
+#include "common/job/resolved_job.h"
 #include "common/status_macros.h"
+#include "common/telemetry/json_text.h"
 #include "nlohmann/json.hpp"
 #include "ps_server/coordinator/policy/batch_schedule.h"
 

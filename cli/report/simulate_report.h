@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "common/resolved_job.h"
+#include "common/job/resolved_job.h"
 #include "sim/simulated_run.h"
 #include "sim/timing.h"
 

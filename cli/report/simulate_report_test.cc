@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "common/resolved_job.h"
+#include "common/job/resolved_job.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 

@@ -7,7 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "cli/launch/progress.h"
 #include "cli/report/notable_counters.h"
-#include "common/counter_table.h"
+#include "common/telemetry/counter_table.h"
 #include "ps_server/coordinator/core/counters.h"
 
 namespace sluice {

@@ -10,8 +10,8 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
-#include "common/counter_table.h"
 #include "common/http/http_port.h"
+#include "common/telemetry/counter_table.h"
 
 namespace sluice {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "common/counter_table.h"
+#include "common/telemetry/counter_table.h"
 #include "prometheus/client_metric.h"
 #include "prometheus/metric_family.h"
 
@@ -35,8 +35,8 @@ class PrometheusText {
                                                  const std::string& help,
                                                  Labels labels = {});
 
-  // A counter of a table (common/counter_table.h) under a name that follows
-  // from its own:
+  // A counter of a table (common/telemetry/counter_table.h) under a name that
+  // follows from its own:
   //
   //   samples                       sluice_samples_total
   //   gradients.applied             sluice_gradients_total{outcome="applied"}

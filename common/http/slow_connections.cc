@@ -4,7 +4,7 @@
 
 #include "common/await_for.h"
 #include "common/clock.h"
-#include "common/named_thread.h"
+#include "common/process/named_thread.h"
 
 namespace sluice {
 

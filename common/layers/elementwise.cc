@@ -1,6 +1,6 @@
 // Layers that neither mix numbers nor change how many there are.
 #include "absl/strings/str_cat.h"
-#include "common/fill_default.h"
+#include "common/job/fill_default.h"
 #include "common/layers/layer_kind.h"
 #include "common/layers/shape_inference.h"
 

@@ -1,5 +1,5 @@
 #include "absl/strings/str_cat.h"
-#include "common/fill_default.h"
+#include "common/job/fill_default.h"
 #include "common/layers/layer_kind.h"
 #include "common/layers/shape_inference.h"
 #include "common/status_macros.h"

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "common/job_checker.h"
+#include "common/job/job_checker.h"
 #include "common/layers/model_plan.h"
 #include "proto/job.pb.h"
 

@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
-#include "common/fill_default.h"
+#include "common/job/fill_default.h"
 #include "common/status_macros.h"
 
 namespace sluice {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "common/job_checker.h"
+#include "common/job/job_checker.h"
 #include "common/layers/model_plan.h"
 #include "common/layers/shape_inference.h"
 #include "proto/job.pb.h"

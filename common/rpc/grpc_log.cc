@@ -8,8 +8,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/strip.h"
 #include "common/clock.h"
-#include "common/log_pace.h"
-#include "common/log_value.h"
+#include "common/telemetry/log_pace.h"
+#include "common/telemetry/log_value.h"
 #include "third_party/spdlog.h"
 
 namespace sluice {

@@ -28,11 +28,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/clock.h"
-#include "common/descriptor_limit.h"
-#include "common/log_value.h"
-#include "common/named_thread.h"
+#include "common/process/descriptor_limit.h"
+#include "common/process/named_thread.h"
 #include "common/rpc/listening_sockets.h"
 #include "common/status_macros.h"
+#include "common/telemetry/log_value.h"
 #include "third_party/spdlog.h"
 
 namespace sluice {

@@ -15,9 +15,9 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
-#include "common/log_pace.h"
 #include "common/rpc/connection_table.h"
 #include "common/rpc/new_connections.h"
+#include "common/telemetry/log_pace.h"
 
 namespace sluice {
 

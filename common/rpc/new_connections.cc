@@ -6,7 +6,7 @@
 
 #include "common/await_for.h"
 #include "common/clock.h"
-#include "common/named_thread.h"
+#include "common/process/named_thread.h"
 #include "common/rpc/completion_tag.h"
 #include "common/rpc/deadline.h"
 

@@ -17,7 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "absl/synchronization/notification.h"
-#include "common/named_thread.h"
+#include "common/process/named_thread.h"
 #include "common/rpc/channel_options.h"
 #include "common/rpc/completion_tag.h"
 #include "common/rpc/deadline.h"

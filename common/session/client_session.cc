@@ -29,8 +29,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "common/exit_codes.h"
-#include "common/json_text.h"
+#include "common/process/exit_codes.h"
+#include "common/telemetry/json_text.h"
 
 namespace sluice {
 namespace {

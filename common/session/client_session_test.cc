@@ -1,6 +1,6 @@
 #include "common/session/client_session.h"
 
-#include "common/exit_codes.h"
+#include "common/process/exit_codes.h"
 #include "gtest/gtest.h"
 
 namespace sluice {

@@ -11,7 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/clock.h"
-#include "common/counter_table.h"
+#include "common/telemetry/counter_table.h"
 #include "proto/coordinator.pb.h"
 
 namespace grpc {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "common/file_operations.h"
+#include "common/files/file_operations.h"
 
 namespace sluice {
 

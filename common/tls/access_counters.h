@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "common/counter_table.h"
+#include "common/telemetry/counter_table.h"
 
 namespace sluice {
 

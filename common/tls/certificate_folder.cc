@@ -9,9 +9,9 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "common/atomic_file.h"
-#include "common/file_mode.h"
-#include "common/file_operations.h"
+#include "common/files/atomic_file.h"
+#include "common/files/file_mode.h"
+#include "common/files/file_operations.h"
 #include "common/status_macros.h"
 #include "common/tls/authority.h"
 #include "common/tls/identity.h"

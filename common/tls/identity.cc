@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "common/job_checker.h"
+#include "common/job/job_checker.h"
 #include "common/status_macros.h"
 
 namespace sluice {

@@ -9,7 +9,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
-#include "common/input_file.h"
+#include "common/files/input_file.h"
 #include "common/status_macros.h"
 
 namespace sluice {

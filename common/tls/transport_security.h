@@ -11,7 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/clock.h"
-#include "common/counter_table.h"
+#include "common/telemetry/counter_table.h"
 #include "common/tls/identity.h"
 #include "common/tls/rpc_access.h"
 #include "common/tls/tls_flags.h"

@@ -20,10 +20,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/log_value.h"
-#include "common/named_thread.h"
-#include "common/process_name.h"
+#include "common/process/named_thread.h"
+#include "common/process/process_name.h"
 #include "common/status_macros.h"
+#include "common/telemetry/log_value.h"
 #include "ps_server/shard/chunk_grid.h"
 #include "third_party/spdlog.h"
 

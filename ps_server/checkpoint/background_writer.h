@@ -10,7 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
-#include "common/file_operations.h"
+#include "common/files/file_operations.h"
 #include "proto/checkpoint.pb.h"
 #include "ps_server/checkpoint/cancellable_files.h"
 #include "ps_server/checkpoint/checkpoint.h"

@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "common/file_operations.h"
+#include "common/files/file_operations.h"
 
 namespace sluice {
 

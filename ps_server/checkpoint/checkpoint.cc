@@ -22,8 +22,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "common/input_file.h"
-#include "common/process_name.h"
+#include "common/files/input_file.h"
+#include "common/process/process_name.h"
 #include "common/status_macros.h"
 #include "ps_server/checkpoint/manifest.h"
 

@@ -8,7 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "common/file_operations.h"
+#include "common/files/file_operations.h"
 #include "common/ids.h"
 #include "common/parameter_layout.h"
 #include "proto/checkpoint.pb.h"

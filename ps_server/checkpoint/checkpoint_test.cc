@@ -1,7 +1,7 @@
 #include "ps_server/checkpoint/checkpoint.h"
 
-#include "common/process_name.h"
-#include "common/safetensors.h"
+#include "common/formats/safetensors.h"
+#include "common/process/process_name.h"
 #include "gmock/gmock.h"
 #include "ps_server/checkpoint/checkpoint_testing.h"
 #include "ps_server/checkpoint/manifest.h"

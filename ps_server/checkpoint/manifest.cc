@@ -21,8 +21,8 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "common/atomic_file.h"
-#include "common/input_file.h"
+#include "common/files/atomic_file.h"
+#include "common/files/input_file.h"
 #include "common/status_macros.h"
 #include "ps_server/checkpoint/checksum.h"
 

@@ -6,7 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "common/file_operations.h"
+#include "common/files/file_operations.h"
 #include "common/ids.h"
 #include "common/parameter_layout.h"
 #include "proto/checkpoint.pb.h"

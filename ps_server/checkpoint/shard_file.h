@@ -9,9 +9,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "common/file_operations.h"
+#include "common/files/file_operations.h"
+#include "common/files/input_file.h"
 #include "common/ids.h"
-#include "common/input_file.h"
 #include "common/parameter_layout.h"
 #include "proto/checkpoint.pb.h"
 

@@ -14,8 +14,8 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "common/key_proto.h"
-#include "common/logged_values.h"
 #include "common/status_macros.h"
+#include "common/telemetry/logged_values.h"
 
 namespace sluice {
 namespace {

@@ -20,7 +20,8 @@ namespace sluice {
 // id.
 absl::StatusOr<Peer> PeerFromProto(const std::string& message, proto::Role role,
                                    int64_t id);
-// kInvalidArgument: what was logged is not as in common/logged_values.h.
+// kInvalidArgument: what was logged is not as in
+// common/telemetry/logged_values.h.
 absl::StatusOr<Delivery> DeliveryFromProto(const proto::Ready& ready);
 absl::StatusOr<Evaluation> EvaluationFromProto(
     const proto::Evaluated& evaluated);

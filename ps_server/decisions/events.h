@@ -13,7 +13,7 @@
 
 #include "absl/time/time.h"
 #include "common/ids.h"
-#include "common/logged_values.h"
+#include "common/telemetry/logged_values.h"
 #include "proto/job.pb.h"
 #include "ps_server/decisions/decision.h"
 

@@ -17,7 +17,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "common/input_file.h"
+#include "common/files/input_file.h"
 #include "common/status_macros.h"
 #include "proto/coordinator.pb.h"
 #include "ps_server/coordinator/log/commit_log_file.h"

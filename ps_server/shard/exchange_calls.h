@@ -24,7 +24,7 @@
 #include "common/rpc/completion_tag.h"
 #include "common/rpc/stall_watch.h"
 #include "common/rpc/stream_service.h"
-#include "common/shared_counters.h"
+#include "common/telemetry/shared_counters.h"
 #include "common/tls/admission.h"
 #include "common/wire/chunk_codec.h"
 #include "ps_server/shard/exchange_counters.h"

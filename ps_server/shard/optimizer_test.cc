@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "common/resolved_job.h"
+#include "common/job/resolved_job.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 #include "ps_server/shard/shard_testing.h"

@@ -16,10 +16,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/exchange_error.h"
-#include "common/log_value.h"
 #include "common/rpc/deadline.h"
 #include "common/rpc/status_conversion.h"
 #include "common/status_macros.h"
+#include "common/telemetry/log_value.h"
 #include "common/wire/chunk_codec.h"
 #include "proto/exchange.pb.h"
 #include "ps_server/shard/exchange_calls.h"

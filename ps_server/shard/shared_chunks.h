@@ -9,7 +9,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
-#include "common/shared_memory.h"
+#include "common/process/shared_memory.h"
 #include "common/wire/shared_slots.h"
 #include "ps_server/shard/chunk_grid.h"
 

@@ -15,10 +15,10 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "common/log_value.h"
-#include "common/named_thread.h"
+#include "common/process/named_thread.h"
 #include "common/secret.h"
 #include "common/status_macros.h"
+#include "common/telemetry/log_value.h"
 #include "common/wire/shared_handshake.h"
 #include "third_party/spdlog.h"
 

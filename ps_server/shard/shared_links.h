@@ -14,7 +14,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
-#include "common/shared_memory.h"
+#include "common/process/shared_memory.h"
 #include "common/wire/chunk_header.h"
 #include "ps_server/shard/shared_chunks.h"
 

@@ -42,7 +42,8 @@
 namespace sluice {
 namespace {
 
-// 64 names of what the user's program logs take 6 KB (common/logged_values.h).
+// 64 names of what the user's program logs take 6 KB
+// (common/telemetry/logged_values.h).
 constexpr size_t kMostReadyBytes = 32 << 10;
 
 }  // namespace

@@ -45,7 +45,7 @@ from sluice.torch_memory import Memory
 # Bytes of gradient that are worth a message of their own.
 _WORTH_SENDING = 1 << 20
 
-# What a value may be logged as (common/logged_values.h).
+# What a value may be logged as (common/telemetry/logged_values.h).
 _NAME = re.compile(r"[A-Za-z0-9_./-]{1,64}")
 
 

@@ -17,7 +17,7 @@ _NORMS = (BatchNorm, torch.nn.LayerNorm, torch.nn.GroupNorm)
 # which they are converted.
 _DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
-# What a tensor may be called (common/external_validation.cc).
+# What a tensor may be called (common/job/external_validation.cc).
 _NAME = re.compile(r"[!-~]{1,256}")
 
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "common/resolved_job.h"
+#include "common/job/resolved_job.h"
 #include "common/testing/faulty_files.h"
 #include "ps_server/coordinator/policy/batch_schedule.h"
 #include "ps_server/next_generation.h"

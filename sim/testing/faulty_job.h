@@ -1,7 +1,7 @@
 #ifndef SLUICE_SIM_TESTING_FAULTY_JOB_H_
 #define SLUICE_SIM_TESTING_FAULTY_JOB_H_
 
-#include "common/resolved_job.h"
+#include "common/job/resolved_job.h"
 #include "ps_server/coordinator/core/coordinator_options.h"
 
 namespace sluice {

@@ -14,7 +14,7 @@
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
-#include "common/storage_retry.h"
+#include "common/files/storage_retry.h"
 #include "ps_server/coordinator/log/generations.h"
 #include "sim/testing/faulty_cluster.h"
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "common/grant.h"
-#include "common/job_counts.h"
-#include "common/job_learning_rate.h"
-#include "common/learning_rate.h"
+#include "common/job/job_counts.h"
+#include "common/job/job_learning_rate.h"
+#include "common/job/learning_rate.h"
 #include "common/status_macros.h"
 #include "common/wire/payload.h"
 #include "ps_server/coordinator/policy/batch_schedule.h"

@@ -12,7 +12,7 @@
 #include <string>
 
 #include "absl/strings/match.h"
-#include "common/idx_file.h"
+#include "common/formats/idx_file.h"
 #include "common/status_macros.h"
 #include "tests/fuzz/fuzz_input.h"
 #include "tests/fuzz/memory_file.h"

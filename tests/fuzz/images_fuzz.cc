@@ -12,7 +12,7 @@
 #include <string>
 
 #include "absl/strings/match.h"
-#include "common/image_list.h"
+#include "common/formats/image_list.h"
 #include "common/status_macros.h"
 #include "tests/fuzz/fuzz_input.h"
 #include "tests/fuzz/memory_file.h"

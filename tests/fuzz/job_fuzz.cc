@@ -12,7 +12,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
-#include "common/resolved_job.h"
+#include "common/job/resolved_job.h"
 #include "common/status_macros.h"
 
 namespace sluice {

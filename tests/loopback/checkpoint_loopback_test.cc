@@ -10,7 +10,7 @@
 
 #include "absl/synchronization/notification.h"
 #include "common/clock.h"
-#include "common/file_operations.h"
+#include "common/files/file_operations.h"
 #include "common/grant.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -13,7 +13,7 @@
 #include "common/clock.h"
 #include "common/exchange_error.h"
 #include "common/grant.h"
-#include "common/shared_memory.h"
+#include "common/process/shared_memory.h"
 #include "common/wire/wire_format.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

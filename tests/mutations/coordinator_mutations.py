@@ -781,14 +781,14 @@ COORDINATOR = Core(
         "ps_server/coordinator/testing/" + p + ".cc" for p in (
             "checkpoint_checker", "driver", "fake_cluster", "fake_storage",
             "invariant_checker", "jobs")] + [
-        "ps_server/decisions/events.cc", "common/any_number.cc",
-        "common/batch_grid.cc", "common/group.cc", "common/job_counts.cc",
-        "common/log_value.cc",
-        "common/job_learning_rate.cc",
-        "common/learning_rate.cc", "common/random.cc", "proto/job.pb.cc",
+        "common/" + p + ".cc" for p in (
+            "batch_grid", "job/any_number", "job/group", "job/job_counts",
+            "job/job_learning_rate", "job/learning_rate", "random",
+            "telemetry/log_value")] + [
+        "ps_server/decisions/events.cc", "proto/job.pb.cc",
     ] + [f"ps_server/{t}_test.cc" for t in TESTS],
     headers=["ps_server/decisions/*.h", "ps_server/coordinator/*/*.h",
-             "common/*.h"],
+             "common/*.h", "common/*/*.h"],
     mutations=MUTATIONS,
     protos=["proto/job.proto"],
     libraries=["-lprotobuf"])

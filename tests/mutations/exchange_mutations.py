@@ -339,11 +339,11 @@ EXCHANGE = Core(
     sources=[SHARD + s + ".cc" for s in ("shard", "staging", "weight_store",
                                          "tensor_digests", "optimizer",
                                          "shared_chunks")] + [
-        "kernels/optimizer_kernels.cc", "common/grant.cc",
-        "common/json_text.cc", "common/parameter_layout.cc", "common/random.cc",
-        "common/secret.cc", "common/shared_memory.cc",
-        "common/wire/float_code.cc", "common/wire/payload.cc",
-        "common/wire/wire_format.cc", SESSION + "client_session.cc",
+        "common/" + p + ".cc" for p in (
+            "grant", "parameter_layout", "process/shared_memory", "random",
+            "secret", "telemetry/json_text", "wire/float_code", "wire/payload",
+            "wire/wire_format")] + [
+        "kernels/optimizer_kernels.cc", SESSION + "client_session.cc",
         WORKER + "exchange/pull_assembly.cc",
         WORKER + "exchange/retry_policy.cc", WORKER + "exchange/shard_calls.cc",
         "proto/checkpoint.pb.cc", "proto/coordinator.pb.cc", "proto/job.pb.cc",
@@ -357,7 +357,7 @@ EXCHANGE = Core(
               SESSION + "reliable_queue_test.cc"],
     headers=[SHARD + "*.h", SESSION + "*.h", WORKER + "exchange/*.h",
              "ps_server/decisions/*.h", "kernels/*.h", "common/*.h",
-             "common/wire/*.h"],
+             "common/*/*.h"],
     protos=["proto/checkpoint.proto", "proto/coordinator.proto", "proto/job.proto",
             "proto/key.proto", "proto/status_details.proto"],
     # One instruction set is enough to notice a broken rule.

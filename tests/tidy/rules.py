@@ -115,9 +115,10 @@ _BANNED = [
      r"(?!.*\b(error|ignored|not_empty)\)).*[^,(]$",
      r".*_test\.cc|.*_testing\.(cc|h)|.*/testing/.*|bench/.*|tests/.*",
      "throws: give it an error_code"),
-    (r"\.dump\(", r"common/(json_text|safetensors_header)\.cc|"
+    (r"\.dump\(",
+     r"common/(telemetry/json_text|formats/safetensors_header)\.cc|"
      r"cli/plot/figure\.cc|.*_test\.cc|bench/.*",
-     "throws at bytes that are no UTF-8: common/json_text.h"),
+     "throws at bytes that are no UTF-8: common/telemetry/json_text.h"),
 ]
 
 

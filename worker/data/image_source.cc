@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/cifar_file.h"
-#include "common/data_shape.h"
-#include "common/idx_file.h"
+#include "common/formats/cifar_file.h"
+#include "common/formats/idx_file.h"
+#include "common/job/data_shape.h"
 #include "common/sha256.h"
 #include "common/status_macros.h"
 #include "worker/data/readers.h"

@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "common/image_list.h"
+#include "common/formats/image_list.h"
 #include "common/random.h"
 #include "common/status_macros.h"
 #include "worker/data/jpeg_crop.h"

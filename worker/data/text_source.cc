@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/formats/text_file.h"
 #include "common/sha256.h"
 #include "common/status_macros.h"
-#include "common/text_file.h"
 #include "worker/data/readers.h"
 
 namespace sluice {

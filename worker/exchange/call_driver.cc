@@ -16,7 +16,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/log_value.h"
+#include "common/telemetry/log_value.h"
 #include "third_party/spdlog.h"
 
 namespace sluice {

@@ -15,7 +15,7 @@
 #include "worker/exchange/completion_loop.h"
 
 #include "common/await_for.h"
-#include "common/named_thread.h"
+#include "common/process/named_thread.h"
 #include "common/rpc/completion_tag.h"
 #include "common/rpc/deadline.h"
 

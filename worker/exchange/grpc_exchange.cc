@@ -20,10 +20,10 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "common/exit_codes.h"
-#include "common/log_value.h"
+#include "common/process/exit_codes.h"
 #include "common/rpc/deadline.h"
 #include "common/status_macros.h"
+#include "common/telemetry/log_value.h"
 #include "third_party/spdlog.h"
 
 namespace sluice {

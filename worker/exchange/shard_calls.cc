@@ -23,7 +23,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "common/exchange_error.h"
-#include "common/exit_codes.h"
+#include "common/process/exit_codes.h"
 #include "common/status_macros.h"
 
 namespace sluice {

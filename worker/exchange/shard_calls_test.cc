@@ -1,7 +1,7 @@
 #include "worker/exchange/shard_calls.h"
 
 #include "common/exchange_error.h"
-#include "common/exit_codes.h"
+#include "common/process/exit_codes.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

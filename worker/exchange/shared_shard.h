@@ -13,7 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "common/shared_memory.h"
+#include "common/process/shared_memory.h"
 #include "common/wire/chunk_header.h"
 #include "common/wire/shared_slots.h"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "common/ids.h"
-#include "common/resolved_job.h"
+#include "common/job/resolved_job.h"
 #include "worker/data/batch_samples.h"
 #include "worker/external/model_description.h"
 #include "worker/external/model_process.h"

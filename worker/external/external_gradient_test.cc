@@ -1,6 +1,6 @@
 #include "worker/external/external_gradient.h"
 
-#include "common/resolved_job.h"
+#include "common/job/resolved_job.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "worker/testing/watched_flow.h"

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/resolved_job.h"
+#include "common/job/resolved_job.h"
 #include "worker/external/model_process.h"
 #include "worker/version_measure.h"
 

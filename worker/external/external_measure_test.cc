@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/resolved_job.h"
+#include "common/job/resolved_job.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -1,6 +1,6 @@
 #include "worker/external/model_description.h"
 
-#include "common/json_text.h"
+#include "common/telemetry/json_text.h"
 #include "common/version.h"
 #include "nlohmann/json.hpp"
 #include "worker/external/model_protocol.h"

@@ -32,8 +32,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/logged_values.h"
 #include "common/status_macros.h"
+#include "common/telemetry/logged_values.h"
 #include "worker/external/packet.h"
 
 namespace sluice {

@@ -15,7 +15,7 @@
 #include "absl/types/span.h"
 #include "common/clock.h"
 #include "common/ids.h"
-#include "common/shared_memory.h"
+#include "common/process/shared_memory.h"
 #include "worker/cancel_token.h"
 #include "worker/external/model_description.h"
 #include "worker/external/model_protocol.h"

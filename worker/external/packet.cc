@@ -7,7 +7,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_replace.h"
-#include "common/shared_memory.h"
+#include "common/process/shared_memory.h"
 #include "common/status_macros.h"
 
 namespace sluice {

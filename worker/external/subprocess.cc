@@ -26,7 +26,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "common/process_setup.h"
+#include "common/process/process_setup.h"
 #include "common/status_macros.h"
 #include "third_party/spdlog.h"
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "common/process_setup.h"
+#include "common/process/process_setup.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

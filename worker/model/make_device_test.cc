@@ -2,8 +2,8 @@
 
 #include <vector>
 
-#include "common/group.h"
 #include "common/ids.h"
+#include "common/job/group.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/cuda/cuda_device.h"

@@ -6,7 +6,7 @@
 
 #include "absl/status/status.h"
 #include "common/key_proto.h"
-#include "common/named_thread.h"
+#include "common/process/named_thread.h"
 #include "gtest/gtest.h"
 
 namespace sluice {

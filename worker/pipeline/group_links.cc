@@ -23,10 +23,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/await_for.h"
-#include "common/group.h"
-#include "common/log_value.h"
-#include "common/process_name.h"
+#include "common/job/group.h"
+#include "common/process/process_name.h"
 #include "common/status_macros.h"
+#include "common/telemetry/log_value.h"
 #include "third_party/spdlog.h"
 #include "worker/model/make_device.h"
 

@@ -13,7 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "common/ids.h"
-#include "common/resolved_job.h"
+#include "common/job/resolved_job.h"
 #include "common/tls/transport_security.h"
 #include "proto/coordinator.pb.h"
 #include "worker/pipeline/answer_merger.h"

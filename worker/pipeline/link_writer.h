@@ -10,7 +10,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "common/await_for.h"
-#include "common/named_thread.h"
+#include "common/process/named_thread.h"
 
 namespace sluice {
 

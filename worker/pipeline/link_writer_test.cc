@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/synchronization/notification.h"
-#include "common/named_thread.h"
+#include "common/process/named_thread.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -29,15 +29,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/await_for.h"
-#include "common/exit_codes.h"
+#include "common/job/resolved_job.h"
 #include "common/key_proto.h"
-#include "common/log_value.h"
-#include "common/named_thread.h"
-#include "common/resolved_job.h"
+#include "common/process/exit_codes.h"
+#include "common/process/named_thread.h"
 #include "common/rpc/channel_options.h"
 #include "common/rpc/deadline.h"
 #include "common/rpc/status_conversion.h"
 #include "common/status_macros.h"
+#include "common/telemetry/log_value.h"
 #include "third_party/spdlog.h"
 
 namespace sluice {

@@ -11,9 +11,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
-#include "common/exit_codes.h"
-#include "common/named_thread.h"
-#include "common/process_name.h"
+#include "common/process/exit_codes.h"
+#include "common/process/named_thread.h"
+#include "common/process/process_name.h"
 #include "common/rpc/polling.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

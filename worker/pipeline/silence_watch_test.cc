@@ -2,7 +2,7 @@
 
 #include <thread>
 
-#include "common/named_thread.h"
+#include "common/process/named_thread.h"
 #include "gtest/gtest.h"
 
 namespace sluice {

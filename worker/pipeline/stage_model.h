@@ -7,8 +7,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "common/resolved_job.h"
-#include "common/stage_plan.h"
+#include "common/job/resolved_job.h"
+#include "common/job/stage_plan.h"
 #include "kernels/device.h"
 #include "worker/model/model.h"
 #include "worker/pipeline/device_neighbour.h"

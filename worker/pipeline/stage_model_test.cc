@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "absl/synchronization/mutex.h"
-#include "common/named_thread.h"
-#include "common/stage_plan.h"
+#include "common/job/stage_plan.h"
+#include "common/process/named_thread.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/cuda/testing/emulated_gpu.h"

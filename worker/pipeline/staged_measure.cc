@@ -10,7 +10,7 @@
 #include <numeric>
 #include <utility>
 
-#include "common/stage_plan.h"
+#include "common/job/stage_plan.h"
 #include "common/status_macros.h"
 #include "worker/measure.h"
 #include "worker/model/layer_stack.h"

@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "common/resolved_job.h"
+#include "common/job/resolved_job.h"
 #include "kernels/device.h"
 #include "worker/data/data_source.h"
 #include "worker/model/accelerator/host_array.h"

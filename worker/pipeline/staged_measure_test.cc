@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "common/initial_weights.h"
-#include "common/stage_plan.h"
+#include "common/job/initial_weights.h"
+#include "common/job/stage_plan.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "worker/compute_context.h"

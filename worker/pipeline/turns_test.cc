@@ -4,7 +4,7 @@
 #include <thread>
 
 #include "absl/synchronization/notification.h"
-#include "common/named_thread.h"
+#include "common/process/named_thread.h"
 #include "gtest/gtest.h"
 
 namespace sluice {

@@ -29,11 +29,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "common/any_number.h"
-#include "common/job_counts.h"
-#include "common/job_learning_rate.h"
-#include "common/log_value.h"
+#include "common/job/any_number.h"
+#include "common/job/job_counts.h"
+#include "common/job/job_learning_rate.h"
 #include "common/status_macros.h"
+#include "common/telemetry/log_value.h"
 
 namespace sluice {
 namespace {

@@ -16,7 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
-#include "common/log_value.h"
+#include "common/telemetry/log_value.h"
 #include "ps_server/coordinator/core/coordinator.h"
 
 namespace sluice {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/group.h"
+#include "common/job/group.h"
 #include "ps_server/coordinator/core/coordinator.h"
 
 namespace sluice {

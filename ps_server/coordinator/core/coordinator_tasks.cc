@@ -22,9 +22,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/group.h"
-#include "common/learning_rate.h"
-#include "common/log_value.h"
+#include "common/job/group.h"
+#include "common/job/learning_rate.h"
+#include "common/telemetry/log_value.h"
 #include "ps_server/coordinator/core/coordinator.h"
 #include "ps_server/coordinator/core/counters.h"
 #include "ps_server/coordinator/core/task_times.h"

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "common/counter_table.h"
+#include "common/telemetry/counter_table.h"
 
 // What the coordinator counts. metrics.jsonl, summary.json, JobStatus, `sluice
 // status` and the checkpoint's snapshot are made from these tables, so that a

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "common/counter_table.h"
 #include "common/ids.h"
-#include "common/logged_values.h"
+#include "common/telemetry/counter_table.h"
+#include "common/telemetry/logged_values.h"
 #include "ps_server/coordinator/core/counters.h"
 #include "ps_server/coordinator/core/task_times.h"
 #include "ps_server/decisions/events.h"

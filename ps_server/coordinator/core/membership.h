@@ -12,8 +12,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "common/counter_table.h"
 #include "common/ids.h"
+#include "common/telemetry/counter_table.h"
 #include "ps_server/coordinator/core/job_state.h"
 #include "ps_server/decisions/events.h"
 

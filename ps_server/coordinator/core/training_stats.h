@@ -10,7 +10,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "common/ids.h"
-#include "common/logged_values.h"
+#include "common/telemetry/logged_values.h"
 #include "ps_server/coordinator/core/counters.h"
 #include "ps_server/coordinator/core/task_times.h"
 #include "ps_server/decisions/events.h"

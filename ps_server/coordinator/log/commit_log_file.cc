@@ -24,7 +24,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "common/input_file.h"
+#include "common/files/input_file.h"
 #include "common/status_macros.h"
 
 namespace sluice {

@@ -13,9 +13,9 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
-#include "common/file_operations.h"
+#include "common/files/file_operations.h"
+#include "common/files/input_file.h"
 #include "common/ids.h"
-#include "common/input_file.h"
 #include "proto/commit_log.pb.h"
 
 namespace sluice {

@@ -10,7 +10,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "common/file_operations.h"
+#include "common/files/file_operations.h"
 #include "common/ids.h"
 #include "ps_server/coordinator/log/commit_log_file.h"
 

@@ -12,9 +12,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/log_value.h"
-#include "common/named_thread.h"
+#include "common/process/named_thread.h"
 #include "common/status_macros.h"
+#include "common/telemetry/log_value.h"
 #include "ps_server/checkpoint/checkpoint.h"
 #include "ps_server/checkpoint/manifest.h"
 #include "ps_server/coordinator/report/snapshot_conversion.h"

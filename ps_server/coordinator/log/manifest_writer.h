@@ -11,7 +11,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
-#include "common/file_operations.h"
+#include "common/files/file_operations.h"
 #include "proto/checkpoint.pb.h"
 #include "ps_server/coordinator/log/commit_log_file.h"
 #include "ps_server/decisions/events.h"

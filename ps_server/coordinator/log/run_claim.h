@@ -4,7 +4,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "common/file_operations.h"
+#include "common/files/file_operations.h"
 #include "common/ids.h"
 
 // By what a coordinator proves that the run is still its own.

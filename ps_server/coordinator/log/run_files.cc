@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/atomic_file.h"
-#include "common/file_operations.h"
-#include "common/input_file.h"
-#include "common/stage_plan.h"
+#include "common/files/atomic_file.h"
+#include "common/files/file_operations.h"
+#include "common/files/input_file.h"
+#include "common/job/stage_plan.h"
 #include "common/status_macros.h"
 #include "ps_server/coordinator/log/generations.h"
 #include "ps_server/coordinator/log/goodput.h"

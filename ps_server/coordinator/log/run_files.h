@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "common/ids.h"
-#include "common/resolved_job.h"
+#include "common/job/resolved_job.h"
 #include "ps_server/coordinator/core/job_state.h"
 #include "ps_server/coordinator/log/commit_log_file.h"
 #include "ps_server/coordinator/log/worker_time.h"

@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "common/appended_file.h"
+#include "common/files/appended_file.h"
 #include "ps_server/decisions/events.h"
 
 namespace sluice {

@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "common/counter_json.h"
-#include "common/logged_values.h"
+#include "common/telemetry/counter_json.h"
+#include "common/telemetry/logged_values.h"
 #include "nlohmann/json.hpp"
 #include "ps_server/coordinator/core/counters.h"
 #include "ps_server/coordinator/core/job_state.h"

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "common/counter_table.h"
+#include "common/telemetry/counter_table.h"
 #include "common/tls/certificate_counter.h"
 #include "ps_server/coordinator/core/counters.h"
 

@@ -8,7 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "common/appended_file.h"
+#include "common/files/appended_file.h"
 #include "ps_server/coordinator/core/job_state.h"
 #include "ps_server/coordinator/report/rate_meter.h"
 #include "ps_server/decisions/events.h"

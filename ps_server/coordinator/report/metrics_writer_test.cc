@@ -6,7 +6,7 @@
 #include <iterator>
 #include <limits>
 
-#include "common/process_setup.h"
+#include "common/process/process_setup.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "ps_server/coordinator/report/run_summary.h"

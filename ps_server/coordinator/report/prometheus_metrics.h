@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-#include "common/counter_table.h"
+#include "common/telemetry/counter_table.h"
 #include "proto/coordinator.pb.h"
 
 namespace sluice {

@@ -3,7 +3,7 @@
 #include <google/protobuf/text_format.h>
 
 #include "absl/strings/ascii.h"
-#include "common/json_text.h"
+#include "common/telemetry/json_text.h"
 #include "nlohmann/json.hpp"
 #include "ps_server/coordinator/report/job_state_json.h"
 

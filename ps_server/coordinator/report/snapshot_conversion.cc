@@ -1,7 +1,7 @@
 #include "ps_server/coordinator/report/snapshot_conversion.h"
 
 #include "absl/time/time.h"
-#include "common/counter_table.h"
+#include "common/telemetry/counter_table.h"
 #include "ps_server/coordinator/core/counters.h"
 
 namespace sluice {

@@ -2,9 +2,9 @@
 
 #include <map>
 
-#include "common/counter_json.h"
-#include "common/counter_table.h"
-#include "common/json_text.h"
+#include "common/telemetry/counter_json.h"
+#include "common/telemetry/counter_table.h"
+#include "common/telemetry/json_text.h"
 #include "ps_server/coordinator/core/counters.h"
 
 namespace sluice {

@@ -15,7 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "common/named_thread.h"
+#include "common/process/named_thread.h"
 #include "common/rpc/completion_tag.h"
 #include "common/rpc/deadline.h"
 #include "common/rpc/status_conversion.h"

@@ -11,7 +11,7 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
 #include "common/clock.h"
-#include "common/named_thread.h"
+#include "common/process/named_thread.h"
 #include "gtest/gtest.h"
 #include "ps_server/coordinator/session/served_endpoint.h"
 

@@ -14,7 +14,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "common/clock.h"
-#include "common/log_pace.h"
+#include "common/telemetry/log_pace.h"
 #include "proto/coordinator.pb.h"
 #include "ps_server/coordinator/log/commit_log_file.h"
 #include "ps_server/coordinator/log/manifest_writer.h"
@@ -47,7 +47,8 @@ class CoordinatorService final : public CoordinatorEndpoint::Handler {
   struct Options {
     CoordinatorOptions core;
     std::string job_name;
-    // What every process that joins must agree with (common/resolved_job.h).
+    // What every process that joins must agree with
+    // (common/job/resolved_job.h).
     std::string fingerprint;
     std::string job_text;
     double epochs_total = 0;  // For progress displays.

@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "common/key_proto.h"
-#include "common/process_setup.h"
+#include "common/process/process_setup.h"
 #include "gtest/gtest.h"
 #include "ps_server/coordinator/session/coordinator_service_testing.h"
 

@@ -1,7 +1,7 @@
 #include "ps_server/coordinator/session/coordinator_service_testing.h"
 
 #include "absl/strings/str_cat.h"
-#include "common/named_thread.h"
+#include "common/process/named_thread.h"
 #include "ps_server/coordinator/testing/jobs.h"
 
 namespace sluice::testing {

@@ -25,11 +25,11 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "common/counter_table.h"
-#include "common/group.h"
+#include "common/job/group.h"
 #include "common/key_proto.h"
 #include "common/secret.h"
 #include "common/status_macros.h"
+#include "common/telemetry/counter_table.h"
 #include "ps_server/decisions/event_conversion.h"
 
 namespace sluice {

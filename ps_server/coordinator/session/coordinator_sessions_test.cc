@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/counter_table.h"
 #include "common/grant.h"
 #include "common/key_proto.h"
+#include "common/telemetry/counter_table.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ps_server/coordinator/testing/jobs.h"

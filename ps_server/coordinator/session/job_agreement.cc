@@ -1,7 +1,7 @@
 #include "ps_server/coordinator/session/job_agreement.h"
 
 #include "absl/strings/str_cat.h"
-#include "common/resolved_job.h"
+#include "common/job/resolved_job.h"
 #include "common/status_macros.h"
 #include "ps_server/decisions/event_conversion.h"
 

@@ -14,7 +14,7 @@ namespace sluice {
 // Immutable, therefore thread-safe.
 class JobAgreement {
  public:
-  // As in a Join (common/resolved_job.h).
+  // As in a Join (common/job/resolved_job.h).
   JobAgreement(std::string fingerprint, std::string job_text)
       : fingerprint_(std::move(fingerprint)), job_text_(std::move(job_text)) {}
 

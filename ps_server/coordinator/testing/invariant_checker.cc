@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
-#include "common/job_counts.h"
+#include "common/job/job_counts.h"
 #include "ps_server/coordinator/policy/batch_schedule.h"
 #include "ps_server/coordinator/policy/policy_rules.h"
 

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "common/job/resolved_job.h"
 #include "common/random.h"
-#include "common/resolved_job.h"
 #include "common/status_macros.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"

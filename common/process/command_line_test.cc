@@ -1,0 +1,88 @@
+#include "common/process/command_line.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <CLI/CLI.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace sluice {
+namespace {
+
+struct Parsed {
+  std::optional<int> code;
+  std::string folder;
+  bool json = false;
+  std::vector<std::string> program;
+  std::string said;
+};
+
+Parsed Parse(std::vector<std::string> words) {
+  Parsed parsed;
+  CLI::App app("", "sluice");
+  app.add_option("--run-dir", parsed.folder);
+  app.add_flag("--json", parsed.json);
+  AddProgram(&app, "after --", &parsed.program);
+  words.insert(words.begin(), "sluice");
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  testing::internal::CaptureStderr();
+  parsed.code =
+      ParseCommandLine(static_cast<int>(argv.size()), argv.data(), &app);
+  parsed.said = testing::internal::GetCapturedStderr();
+  return parsed;
+}
+
+TEST(CommandLineTest, FillsWhatWasAdded) {
+  for (const auto& words : std::vector<std::vector<std::string>>{
+           {"--run-dir=a=", "--json"}, {"--run-dir", "a=", "--json"}}) {
+    const Parsed parsed = Parse(words);
+    EXPECT_EQ(parsed.code, std::nullopt) << parsed.said;
+    EXPECT_EQ(parsed.folder, "a=");
+    EXPECT_TRUE(parsed.json);
+  }
+}
+
+TEST(CommandLineTest, AnOptionWithoutItsValueDoesNotTakeTheNextOne) {
+  const Parsed parsed = Parse({"--run-dir=", "--json"});
+  EXPECT_EQ(parsed.code, 2);
+  EXPECT_THAT(parsed.said,
+              testing::HasSubstr("--run-dir= is followed by no value"));
+}
+
+TEST(CommandLineTest, AnEmptyValueIsNotTakenForNone) {
+  const Parsed parsed = Parse({"--run-dir", "", "--json"});
+  EXPECT_EQ(parsed.code, 2);
+  EXPECT_THAT(parsed.said,
+              testing::HasSubstr("the argument after --run-dir is empty"));
+}
+
+TEST(CommandLineTest, WhatFollowsTwoDashesIsTheProgramsWordForWord) {
+  for (const std::vector<std::string>& program :
+       std::vector<std::vector<std::string>>{
+           {"prog", "--tag=", ""},
+           {"prog", "[1,2]", "[", "[]", "{}", "%%", "a,b"},
+           {"prog", "--json", "--", "--run-dir=b", "--help", "++", "-x", " "},
+           {"{}", ""},
+           {""}}) {
+    std::vector<std::string> words = {"--run-dir=a", "--"};
+    words.insert(words.end(), program.begin(), program.end());
+    const Parsed parsed = Parse(words);
+    EXPECT_EQ(parsed.code, std::nullopt) << parsed.said;
+    EXPECT_EQ(parsed.folder, "a");
+    EXPECT_FALSE(parsed.json);
+    EXPECT_THAT(parsed.program, testing::ElementsAreArray(program));
+  }
+}
+
+TEST(CommandLineTest, AMistakeAndHelpEndTheProcess) {
+  EXPECT_EQ(Parse({"--jsno"}).code, 2);
+  testing::internal::CaptureStdout();
+  EXPECT_EQ(Parse({"--help"}).code, 0);
+  testing::internal::GetCapturedStdout();
+}
+
+}  // namespace
+}  // namespace sluice
