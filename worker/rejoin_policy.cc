@@ -9,8 +9,11 @@ bool ShardIsLost(const absl::Status& status) {
 
 bool RejoinPolicy::Rejoins(const LifeEnd& end) {
   if (end.finish.has_value() || end.told_to_leave) return false;
-  if (end.delivered) fruitless_ = 0;
-  if (end.gradient_broken) return ++fruitless_ <= kMostFruitless;
+  if (end.delivered) {
+    fruitless_ = 0;
+    proven_ = true;
+  }
+  if (end.gradient_broken) return ++fruitless_ <= most_broken();
   if (end.link_broken || absl::IsAborted(end.session)) {
     return end.worked.ok() || ShardIsLost(end.worked);
   }

@@ -33,9 +33,9 @@ bool ShardIsLost(const absl::Status& status);
 // Decides whether a process joins again, and so has another life. It does when
 // the coordinator has ended this one (its generation is over, or the process
 // was taken for dead) or another member is gone, and a few times in a row when
-// a shard is at another generation or what it computes with is broken; not when
-// a shard could not be reached for limits.partition_timeout_s while the session
-// lived. Pure.
+// a shard is at another generation or what it computes with is broken (once, if
+// that has never delivered anything); not when a shard could not be reached for
+// limits.partition_timeout_s while the session lived. Pure.
 //
 // Not thread-safe: call from one thread.
 class RejoinPolicy {
@@ -44,10 +44,14 @@ class RejoinPolicy {
   // that many in a row without anything delivered are no recovery. A model
   // process that fails as often will fail again.
   static constexpr int kMostFruitless = 5;
+  // Of a model process, before the first delivery of all lives: what fails in
+  // its first task is mostly an error of the program, which will be there again.
+  static constexpr int kMostUnproven = 1;
 
   bool Rejoins(const LifeEnd& end);
-  // Whether one more life without anything delivered is followed by none.
-  bool last_try() const { return fruitless_ >= kMostFruitless; }
+  // Whether one more life that ends with what it computes with broken, and
+  // without anything delivered, is followed by none.
+  bool last_try() const { return fruitless_ >= most_broken(); }
 
   // How long to wait before what it computes with is made again: not at all at
   // first, then 1, 2, 4, ... s, so that a program that fails at once does not
@@ -56,7 +60,10 @@ class RejoinPolicy {
   absl::Duration pause() const;
 
  private:
-  int fruitless_ = 0;
+  int most_broken() const { return proven_ ? kMostFruitless : kMostUnproven; }
+
+  int fruitless_ = 0;    // Lives in a row.
+  bool proven_ = false;  // Whether any life has delivered something.
 };
 
 }  // namespace sluice

@@ -60,11 +60,13 @@ TEST(RejoinPolicyTest, ADeliveryBeginsTheCountAnew) {
   }
 }
 
-TEST(RejoinPolicyTest, AModelProcessThatDiedIsFollowedByAnotherAFewTimes) {
+TEST(RejoinPolicyTest,
+     AModelProcessThatOnceWorkedAndDiesIsFollowedByAnotherAFewTimes) {
   for (const absl::Status& died :
        {kOutOfReach, absl::InvalidArgumentError("it sent garbage"),
         absl::DeadlineExceededError("it said nothing")}) {
     RejoinPolicy rejoin;
+    EXPECT_TRUE(rejoin.Rejoins({.session = kOver, .delivered = true}));
     for (int i = 0; i < RejoinPolicy::kMostFruitless; ++i) {
       EXPECT_FALSE(rejoin.last_try());
       EXPECT_TRUE(rejoin.Rejoins({.worked = died, .gradient_broken = true}));
@@ -74,6 +76,16 @@ TEST(RejoinPolicyTest, AModelProcessThatDiedIsFollowedByAnotherAFewTimes) {
     EXPECT_TRUE(rejoin.last_try());
     EXPECT_FALSE(rejoin.Rejoins({.worked = died, .gradient_broken = true}));
   }
+}
+
+TEST(RejoinPolicyTest, AModelProcessThatHasNeverWorkedIsTriedOnceMore) {
+  RejoinPolicy rejoin;
+  const LifeEnd failed = {.worked = kOutOfReach, .gradient_broken = true};
+  EXPECT_FALSE(rejoin.last_try());
+  EXPECT_TRUE(rejoin.Rejoins(failed));
+  EXPECT_EQ(rejoin.pause(), absl::ZeroDuration());
+  EXPECT_TRUE(rejoin.last_try());
+  EXPECT_FALSE(rejoin.Rejoins(failed));
 }
 
 TEST(RejoinPolicyTest, OneThatDiedAfterADeliveryIsStartedAgainAtOnce) {

@@ -384,6 +384,16 @@ class ModelProcessTest(unittest.TestCase):
         self.assertIn("failed before it was ready: FileNotFoundError: no "
                       "training data in /data", run.logs())
 
+    def test_a_program_that_fails_in_its_first_task_is_tried_once_more(self):
+        run = harness.Run(write_job(), "--workers=1", "--",
+                          PROGRAM.with_name("faulty_model.py"), "compute")
+        self.assertEqual(run.result.returncode, 1)
+        self.assertRegex(run.result.stderr, r"the run failed: worker-0: .*")
+        self.assertRegex(run.result.stderr,
+                         r"failed in task \d+: ZeroDivisionError: division by")
+        log = (run.dir / "worker-0.log").read_text()
+        self.assertEqual(log.count("event=new_life"), 1, log)
+
     def test_a_child_that_fails_is_not_the_program(self):
         run = harness.train(write_job(), "--workers=1", "--", PROGRAM, "fork")
         self.assertIn("RuntimeError: only the helper has failed", run.logs())
