@@ -58,14 +58,6 @@ int main(int argc, char** argv) {
   sluice::AddChaosCommand(app, &exit_code);
   sluice::AddCertsCommand(app, &exit_code);
   sluice::AddDeployCommand(app, &exit_code);
-  const auto is_named = [&](const CLI::App* subcommand) {
-    return subcommand->get_name() == argv[1];
-  };
-  if (argc > 1 && argv[1][0] != '-' && app.get_subcommands(is_named).empty()) {
-    std::cerr << "there is no subcommand " << argv[1]
-              << "; sluice --help lists those that there are\n";
-    return sluice::kExitUsage;
-  }
   const auto code = sluice::ParseCommandLine(argc, argv, &app);
   exit_code = code.value_or(exit_code);
   if (OutputIsWritten()) return exit_code;

@@ -62,6 +62,15 @@ std::optional<int> ParseCommandLine(int argc, char** argv, CLI::App* app) {
     // CLI11 begins with the last one.
     app->parse(std::vector<std::string>(arguments.rbegin(),
                                         std::prev(arguments.rend())));
+  } catch (const CLI::RequiredError& error) {
+    // The word that is missing is mostly there, misspelt.
+    const std::vector<std::string> strange = app->remaining(/*recurse=*/true);
+    if (strange.empty()) {
+      app->exit(error);
+    } else {
+      app->exit(CLI::ExtrasError({strange.front()}));
+    }
+    return kExitUsage;
   } catch (const CLI::ParseError& error) {
     return app->exit(error) == 0 ? 0 : kExitUsage;
   }

@@ -18,6 +18,9 @@ namespace sluice {
 // CLI11 gives such an option the next argument as its value, and what an empty
 // value means is nowhere said; both come from a variable that was not set.
 // What follows "--" is a program's (AddProgram), and may be anything.
+//
+// Where a subcommand or a required option is missing and there is a word that
+// is none, as "--jbo=J" for "--job=J", the message names that word.
 std::optional<int> ParseCommandLine(int argc, char** argv, CLI::App* app);
 
 // Adds what follows "--", a program and its arguments, word for word. `words`

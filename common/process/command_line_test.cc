@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace sluice {
@@ -19,19 +20,23 @@ struct Parsed {
   std::string said;
 };
 
-Parsed Parse(std::vector<std::string> words) {
+void ParseInto(std::vector<std::string> words, CLI::App* app, Parsed* parsed) {
+  words.insert(words.begin(), "sluice");
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  testing::internal::CaptureStderr();
+  parsed->code =
+      ParseCommandLine(static_cast<int>(argv.size()), argv.data(), app);
+  parsed->said = testing::internal::GetCapturedStderr();
+}
+
+Parsed Parse(const std::vector<std::string>& words) {
   Parsed parsed;
   CLI::App app("", "sluice");
   app.add_option("--run-dir", parsed.folder);
   app.add_flag("--json", parsed.json);
   AddProgram(&app, "after --", &parsed.program);
-  words.insert(words.begin(), "sluice");
-  std::vector<char*> argv;
-  for (std::string& word : words) argv.push_back(word.data());
-  testing::internal::CaptureStderr();
-  parsed.code =
-      ParseCommandLine(static_cast<int>(argv.size()), argv.data(), &app);
-  parsed.said = testing::internal::GetCapturedStderr();
+  ParseInto(words, &app, &parsed);
   return parsed;
 }
 
@@ -50,6 +55,24 @@ TEST(CommandLineTest, AnOptionWithoutItsValueDoesNotTakeTheNextOne) {
   EXPECT_EQ(parsed.code, 2);
   EXPECT_THAT(parsed.said,
               testing::HasSubstr("--run-dir= is followed by no value"));
+}
+
+TEST(CommandLineTest, AMisspeltWordIsNamedBeforeTheOneThatIsMissingForIt) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{"--verison"}, "--verison"},
+      {{"trian", "job", "--seed=1"}, "trian"},
+      {{"train", "--jbo=job"}, "--jbo=job"}};
+  for (const auto& [words, misspelt] : cases) {
+    CLI::App app("", "sluice");
+    app.require_subcommand(1);
+    std::string job;
+    app.add_subcommand("train")->add_option("--job", job)->required();
+    Parsed parsed;
+    ParseInto(words, &app, &parsed);
+    EXPECT_EQ(parsed.code, 2);
+    EXPECT_THAT(parsed.said,
+                testing::HasSubstr("not expected: " + misspelt + "\n"));
+  }
 }
 
 TEST(CommandLineTest, AnEmptyValueIsNotTakenForNone) {
