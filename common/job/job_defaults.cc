@@ -226,8 +226,9 @@ void ResolveDefaults(proto::Job* job) {
   SLUICE_DEFAULT_ENUM(wire, pull, proto::FP32);
   SLUICE_DEFAULT_ENUM(wire, push, proto::FP32);
   SLUICE_DEFAULT_ENUM(wire, shared_memory, proto::Wire::AUTO);
-  // A slot more is no mini-batch more to wait for.
-  ResolveSync(GroupsOf(*job), job->mutable_sync());
+  // A slot more is no mini-batch more to wait for. Clamped, so that an absurd
+  // number of workers is complained of once.
+  ResolveSync(std::clamp(GroupsOf(*job), 1, kMostWorkers), job->mutable_sync());
   ResolveOptimizer(job->mutable_optimizer());
   ResolveSchedule(job->mutable_schedule());
   ResolveData(job->mutable_data());

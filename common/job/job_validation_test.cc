@@ -381,6 +381,23 @@ INSTANTIATE_TEST_SUITE_P(
              "stop.target_accuracy: needs labels"},
         Case{"stop { updates: 0 }", "stop.updates: must be 1 or more, is 0"}));
 
+TEST(ValidateTest, AnAbsurdNumberOfWorkersIsSaidOnce) {
+  for (const int workers : {0, -1, 65537}) {
+    for (const auto policy :
+         {proto::SYNC, proto::K_SYNC, proto::K_ASYNC, proto::K_BATCH_ASYNC}) {
+      proto::Job job;
+      ASSERT_TRUE(TextFormat::ParseFromString(kFull, &job));
+      job.clear_sync();
+      job.mutable_sync()->set_policy(policy);
+      job.mutable_cluster()->set_workers(workers);
+      ResolveDefaults(&job);
+      EXPECT_THAT(Validate(job),
+                  ElementsAre(StartsWith("cluster.workers: must be 1 to")))
+          << workers << " " << proto::Policy_Name(policy);
+    }
+  }
+}
+
 TEST(ValidateTest, SomethingMustEndTheRun) {
   proto::Job job = Full();
   job.clear_stop();

@@ -23,7 +23,9 @@ MostK MostKOf(const proto::Job& job) {
   const std::string under = absl::StrCat(" under ", proto::Policy_Name(policy));
   if (policy != proto::K_SYNC && policy != proto::K_ASYNC)
     return {65536, under};
-  return {job.cluster().workers(), absl::StrCat(" (cluster.workers)", under)};
+  // Without a worker that alone is complained of.
+  return {std::max(1, job.cluster().workers()),
+          absl::StrCat(" (cluster.workers)", under)};
 }
 
 void CheckByVersion(const proto::KByVersion& by_version, const MostK& most,
