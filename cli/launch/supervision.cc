@@ -166,9 +166,10 @@ void Supervision::GiveUp(const PartEnd& end, const std::string& died,
     case Part::kEvaluator:
       if (!failure_.empty()) return;
       if (!progress_.begun) return FailTheStart(end, died, now);
-      // It then ends the run without the final evaluation.
-      Blame(end, absl::StrCat(died, "; the final version is not evaluated"));
-      actions->say.push_back(failure_);
+      not_evaluated_ =
+          absl::StrCat(died, "; the final version is not evaluated");
+      evaluator_ = end.name;
+      actions->say.push_back(not_evaluated_);
       return;
   }
 }
@@ -265,7 +266,7 @@ SuperviseActions Supervision::OnTime(absl::Time now) {
 
 int Supervision::ExitCode() const {
   if (killed_by_user_) return 130;
-  return failure_.empty() && lead_ended_well_ ? 0 : 1;
+  return failure().empty() && lead_ended_well_ ? 0 : 1;
 }
 
 }  // namespace sluice

@@ -136,11 +136,15 @@ class Supervision {
   int ExitCode() const;
 
   // Why it failed, for a person; empty when it did not.
-  const std::string& failure() const { return failure_; }
+  const std::string& failure() const {
+    return failure_.empty() ? not_evaluated_ : failure_;
+  }
   // The workers that had ended by themselves before it failed, and how.
   const std::vector<std::string>& given_up() const { return given_up_; }
   // The child whose log holds the reason; empty if there is none.
-  const std::string& culprit() const { return culprit_; }
+  const std::string& culprit() const {
+    return failure_.empty() ? evaluator_ : culprit_;
+  }
 
  private:
   // What is known of a child that died.
@@ -198,6 +202,10 @@ class Supervision {
   bool killed_by_user_ = false;
   std::string failure_;
   std::string culprit_;
+  // That and whose end it is that the final version will not be evaluated: the
+  // run goes on until then as if nothing had happened.
+  std::string not_evaluated_;
+  std::string evaluator_;
   bool culprit_was_killed_ = false;
   bool killing_ = false;  // From here on children end because we kill them.
   // When every child that still runs is killed.

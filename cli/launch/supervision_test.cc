@@ -20,25 +20,21 @@ int NumberIn(const std::string& name) {
   std::sscanf(name.c_str(), "%*[^-]-%d.%d", &number, &member);
   return member > 0 ? NumberOfMember(number, member) : number;
 }
+PartEnd End(Part part, const std::string& name, const std::string& how) {
+  return {.part = part, .number = NumberIn(name), .name = name, .how = how};
+}
 PartEnd Well(Part part, const std::string& name) {
-  return {.part = part,
-          .number = NumberIn(name),
-          .name = name,
-          .ok = true,
-          .how = "exit status 0"};
+  PartEnd end = End(part, name, "exit status 0");
+  end.ok = true;
+  return end;
 }
 PartEnd Badly(Part part, const std::string& name) {
-  return {.part = part,
-          .number = NumberIn(name),
-          .name = name,
-          .how = "exit status 1"};
+  return End(part, name, "exit status 1");
 }
 PartEnd Killed(Part part, const std::string& name) {
-  return {.part = part,
-          .number = NumberIn(name),
-          .name = name,
-          .killed = true,
-          .how = "killed"};
+  PartEnd end = End(part, name, "killed");
+  end.killed = true;
+  return end;
 }
 
 TEST(SupervisionTest, ARunWhoseLeadEndsWellSucceeds) {
@@ -353,16 +349,22 @@ TEST(SupervisionTest, AnEvaluatorThatDiesIsStartedAgain) {
   EXPECT_EQ(s.ExitCode(), 0);
 }
 
+// The evaluator dies until it is given up. Returns when that is.
+absl::Time GiveUpTheEvaluator(Supervision* s) {
+  absl::Time now = kStart;
+  for (int i = 0; i < Supervision::kRestarts; ++i) {
+    s->OnEnd(Killed(Part::kEvaluator, "evaluator"), now);
+    now += Supervision::kPause;
+    EXPECT_THAT(s->OnTime(now).restart, ElementsAre("evaluator"));
+  }
+  s->OnEnd(Killed(Part::kEvaluator, "evaluator"), now);
+  return now;
+}
+
 // Nothing would ever begin, and the evaluator's pauses are over.
 TEST(SupervisionTest, AnEvaluatorThatKeepsDyingBeforeTheRunBeginsEndsIt) {
   Supervision s(1);
-  absl::Time now = kStart;
-  for (int i = 0; i < Supervision::kRestarts; ++i) {
-    s.OnEnd(Killed(Part::kEvaluator, "evaluator"), now);
-    now += Supervision::kPause;
-    s.OnTime(now);
-  }
-  s.OnEnd(Killed(Part::kEvaluator, "evaluator"), now);
+  const absl::Time now = GiveUpTheEvaluator(&s);
   EXPECT_TRUE(s.OnTime(now + Supervision::kGrace).kill);
   EXPECT_EQ(s.ExitCode(), 1);
   EXPECT_THAT(s.failure(), HasSubstr("the run does not begin without it"));
@@ -377,22 +379,20 @@ TEST(SupervisionTest, AnEvaluatorWhoseFilesAreWrongIsNotStartedAgain) {
   EXPECT_TRUE(s.OnTime(kStart + Supervision::kGrace).kill);
 }
 
-TEST(SupervisionTest, AnEvaluatorThatKeepsDyingFailsTheRunAtItsEnd) {
+TEST(SupervisionTest, AnEvaluatorThatKeepsDyingFailsTheRunAtItsEndAndNotBefore) {
   Supervision s(1);
   s.OnProgress({.begun = true});
-  absl::Time now = kStart;
-  for (int i = 0; i < Supervision::kRestarts; ++i) {
-    s.OnEnd(Killed(Part::kEvaluator, "evaluator"), now);
-    now += Supervision::kPause;
-    EXPECT_THAT(s.OnTime(now).restart, ElementsAre("evaluator"));
+  const absl::Time later = GiveUpTheEvaluator(&s) + absl::Hours(1);
+  EXPECT_FALSE(s.OnTime(later).kill);
+  for (const auto& [part, name] : {std::pair(Part::kShard, "ps_server-1"),
+                                   std::pair(Part::kWorker, "worker-0")}) {
+    EXPECT_THAT(s.OnEnd(Killed(part, name), later).restart, ElementsAre(name));
   }
-  s.OnEnd(Killed(Part::kEvaluator, "evaluator"), now);
-  const auto later = s.OnTime(now + absl::Hours(1));
-  EXPECT_THAT(later.restart, IsEmpty());
-  EXPECT_FALSE(later.kill);
-  s.OnEnd(Well(Part::kLead, "ps_server-0"), kStart);
+  s.OnEnd(Well(Part::kLead, "ps_server-0"), later);
   EXPECT_EQ(s.ExitCode(), 1);
   EXPECT_EQ(s.culprit(), "evaluator");
+  s.OnLastWord("diverged at version 7");
+  EXPECT_EQ(s.failure(), "diverged at version 7");
 }
 
 TEST(SupervisionTest, NoEvaluatorIsStartedOnceTheLeadHasEnded) {
