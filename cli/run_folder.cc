@@ -21,8 +21,14 @@ namespace fs = std::filesystem;
 
 absl::Status FolderError(const std::string& path,
                          const std::error_code& error) {
-  return absl::UnavailableError(
-      absl::StrCat("making the run folder ", path, ": ", error.message()));
+  const std::string text =
+      absl::StrCat("making the run folder ", path, ": ", error.message());
+  for (const std::errc wrong_path :
+       {std::errc::not_a_directory, std::errc::filename_too_long,
+        std::errc::too_many_symbolic_link_levels}) {
+    if (error == wrong_path) return absl::InvalidArgumentError(text);
+  }
+  return absl::UnavailableError(text);
 }
 
 absl::StatusOr<std::string> MakeWanted(const std::string& path) {
@@ -58,6 +64,13 @@ absl::StatusOr<std::string> MakeRunFolder(const std::string& wanted,
     if (fs::create_directory(path, error)) return path;
     if (error) return FolderError(path, error);
   }
+}
+
+int ExitCodeOfRefusal(const absl::Status& status) {
+  const bool machine = absl::IsUnavailable(status) ||
+                       absl::IsResourceExhausted(status) ||
+                       absl::IsInternal(status);
+  return machine ? 1 : 2;
 }
 
 LeadAddress LeadAddressOf(const std::string& run_dir) {

@@ -10,10 +10,16 @@
 namespace sluice {
 
 // Makes the folder of a run, with its parents, and returns its path. Refuses a
-// folder that is not empty (kAlreadyExists). If `wanted` is empty, it makes
-// runs/NAME-N for the first free N from 1.
+// folder that is not empty (kAlreadyExists) and a path that can be none
+// (kInvalidArgument). kUnavailable: the system will not make it, as where a disk
+// is full. If `wanted` is empty, it makes runs/NAME-N for the first free N from
+// 1.
 absl::StatusOr<std::string> MakeRunFolder(const std::string& wanted,
                                           const std::string& name);
+
+// The exit status of a command that `status` keeps from its work: 1, the
+// machine is at fault, as with a full disk; 2, the input is to be changed.
+int ExitCodeOfRefusal(const absl::Status& status);
 
 // Where the lead of a run, its coordinator, listens.
 struct LeadAddress {

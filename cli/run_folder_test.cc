@@ -49,10 +49,18 @@ TEST_F(RunFolderTest, AUsedFolderIsRefusedAndNamed) {
               testing::HasSubstr("run folder used is not empty"));
 }
 
-TEST_F(RunFolderTest, AFileInTheWayIsNamed) {
+TEST_F(RunFolderTest, AFileInTheWayIsNamedAndTheInputIsAtFault) {
   std::ofstream("file") << "x";
-  EXPECT_THAT(std::string(MakeRunFolder("file/run", "x").status().message()),
-              testing::HasSubstr("file/run"));
+  const absl::Status refused = MakeRunFolder("file/run", "x").status();
+  EXPECT_THAT(std::string(refused.message()), testing::HasSubstr("file/run"));
+  EXPECT_EQ(ExitCodeOfRefusal(refused), 2);
+}
+
+TEST_F(RunFolderTest, WhereNobodyCanMakeOneTheMachineIsAtFault) {
+  const absl::Status refused = MakeRunFolder("/proc/run", "x").status();
+  EXPECT_THAT(std::string(refused.message()),
+              testing::HasSubstr("making the run folder /proc/run: "));
+  EXPECT_EQ(ExitCodeOfRefusal(refused), 1);
 }
 
 TEST_F(RunFolderTest, AFileIsSaidToBeNoFolder) {

@@ -33,9 +33,7 @@ struct SimulateFlags {
 
 int Fail(const absl::Status& status) {
   std::cerr << status.message() << "\n";
-  const bool disk =
-      absl::IsUnavailable(status) || absl::IsResourceExhausted(status);
-  return disk || absl::IsInternal(status) ? 1 : 2;
+  return ExitCodeOfRefusal(status);
 }
 
 absl::Status SimulateTimes(const ResolvedJob& job, const SimulateFlags& flags,

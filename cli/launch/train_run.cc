@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <fstream>
 #include <optional>
 #include <ostream>
 #include <utility>
@@ -58,6 +57,10 @@ bool IsGoingOn(const std::string& phase) {
   return phase == "starting" || phase == "running" || phase == "recovering";
 }
 
+std::string SummaryOf(const std::string& run_dir) {
+  return absl::StrCat(run_dir, "/summary.json");
+}
+
 // One run, from its first child to its last. Supervision decides; this shell
 // waits for signals, polls the coordinator, and does what Supervision says.
 class TrainRun {
@@ -69,6 +72,7 @@ class TrainRun {
         begun_(clock->Now()),
         lead_patience_(LeadPatience(limits)),
         run_dir_(plan.run_dir),
+        summary_before_(TextOfFile(SummaryOf(plan.run_dir))),
         security_(security),
         supervision_(plan.max_workers,
                      plan.command.empty()
@@ -95,8 +99,17 @@ class TrainRun {
       }
       Do(supervision_.OnTime(clock_->Now()));
     }
-    supervision_.OnLastWord(FailureInSummary(run_dir_));
+    if (!summary_is_old()) {
+      supervision_.OnLastWord(FailureInSummary(run_dir_));
+    }
     view_.Finish();
+  }
+
+  // Whether summary.json is still that of the end from which this run was
+  // resumed: it is until the first update.
+  bool summary_is_old() const {
+    return summary_before_.has_value() &&
+           TextOfFile(SummaryOf(run_dir_)) == summary_before_;
   }
 
   const Supervision& supervision() const { return supervision_; }
@@ -227,6 +240,7 @@ class TrainRun {
   const absl::Time begun_;
   const absl::Duration lead_patience_;
   const std::string run_dir_;
+  const std::optional<std::string> summary_before_;
   const TransportSecurity security_;
 
   SignalWait signals_;  // Before anything that starts a thread.
@@ -260,13 +274,12 @@ std::string DescribeFailure(const TrainRun& run, const std::string& run_dir) {
 
 void Report(const TrainRun& run, const std::string& run_dir,
             const TrainOptions& options, std::ostream& out, std::ostream& err) {
-  if (options.summary != nullptr) {
-    std::ifstream summary(absl::StrCat(run_dir, "/summary.json"));
-    // An empty file would set the stream's error.
-    if (summary.peek() != EOF) *options.summary << summary.rdbuf();
-    options.summary->flush();
+  const bool ended_well = run.supervision().ExitCode() == 0;
+  if (options.summary != nullptr && (ended_well || !run.summary_is_old())) {
+    *options.summary << TextOfFile(SummaryOf(run_dir)).value_or("")
+                     << std::flush;
   }
-  if (run.supervision().ExitCode() == 0) {
+  if (ended_well) {
     if (options.summary == nullptr) {
       const absl::StatusOr<std::string> text = DescribeSummary(run_dir);
       out << (text.ok() ? *text : absl::StrCat(text.status().message(), "\n"))
@@ -396,7 +409,7 @@ int RunTraining(ResolvedJob job, const TrainOptions& options, Clock* clock,
       PlaceOf(job, options, *security, clock, out);
   if (!place.ok()) {
     err << place.status().message() << "\n";
-    return 2;
+    return ExitCodeOfRefusal(place.status());
   }
   const std::string& run_dir = place->dir;
   job.job.mutable_output()->set_run_dir(run_dir);
@@ -405,7 +418,7 @@ int RunTraining(ResolvedJob job, const TrainOptions& options, Clock* clock,
   const absl::Status written = WriteFileAtomically(job_path, {text});
   if (!written.ok()) {
     err << written.message() << "\n";
-    return 2;
+    return ExitCodeOfRefusal(written);
   }
   out << "run folder " << run_dir << "\nrun id " << place->id << std::endl;
   TrainRun run(

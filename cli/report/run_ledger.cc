@@ -59,9 +59,12 @@ absl::StatusOr<Ledger> ReadRunLedger(const std::string& run_dir) {
   const absl::StatusOr<RunResult> result = ReadRunResult(run_dir);
   if (result.ok() && result->failure.empty()) {
     expected.ended = true;
-    // A run that did not reach its end applied fewer.
-    if (job.job.stop().has_epochs() &&
-        absl::StrContains(result->reason, " epochs done")) {
+    // A run that did not reach its end applied fewer, as has one that is
+    // resumed with more epochs and has still the summary of its former end.
+    const proto::Stop& stop = job.job.stop();
+    if (stop.has_epochs() &&
+        absl::StartsWith(result->reason,
+                         absl::StrCat(stop.epochs(), " epochs done"))) {
       expected.mini_batches = MiniBatchesOf(job);
       expected.left_out = result->counters.batches_left_out;
     }

@@ -245,6 +245,36 @@ class ResumeTest(unittest.TestCase):
         summary, _ = self.goes_on(job, run.dir, "--set", "stop.epochs=2")
         self.assertEqual(summary["epochs"], 2)
 
+    def test_one_that_fails_at_its_start_leaves_the_earlier_results(self):
+        job = harness.write_job(harness.LINEAR_JOB)
+        sets = harness.sets(["checkpoint.every_updates=10"])
+        folder = harness.train(job, *sets).dir
+        programs = harness.scratch()
+        for program in (harness.PS_SERVER, harness.EVALUATOR, harness.WORKER):
+            path = programs / program.parent.name / program.name
+            path.parent.mkdir(exist_ok=True)
+            if program == harness.WORKER:
+                path.write_text("#!/bin/sh\nexit 2\n")
+                path.chmod(0o755)
+            else:
+                path.symlink_to(program)
+        summary = folder / "summary.json"
+        ended = summary.read_text()
+        failed = json.dumps({**json.loads(ended),
+                             "failure": "diverged: version 7"})
+        summary.write_text(failed)
+        result = resume(job, folder, *sets, "--set=stop.epochs=4", "--json",
+                        f"--bin-dir={programs}")
+        self.assertEqual(result.returncode, 1)
+        self.assertEqual(result.stdout, "")  # The summary is not its own.
+        self.assertRegex(result.stderr,
+                         r"the run failed: worker-\d: exit status 2; ")
+        self.assertEqual(summary.read_text(), failed)
+        # The books are those of 2 epochs, though the job says 4.
+        summary.write_text(ended)
+        books = harness.tool("ledger", folder)
+        self.assertEqual(books.returncode, 0, books.stdout)
+
     def test_a_longer_run_leaves_out_no_mini_batch_of_a_short_task(self):
         job = harness.write_job(harness.LINEAR_JOB)
         sets = harness.sets(["sync={policy: ASYNC local_steps: 3}",
