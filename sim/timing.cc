@@ -114,7 +114,10 @@ absl::StatusOr<Timing> MeasureTiming(const ResolvedJob& job,
   SLUICE_RETURN_IF_ERROR(
       simulation.Run([&] { return simulation.decided() >= 10 * workers; }));
   simulation.BeginWindow();
-  int64_t updates = std::min<int64_t>(options.most_updates, 32 * 100);
+  // Two rounds of all workers at least: with constant times each round falls at
+  // one instant.
+  int64_t updates =
+      std::min<int64_t>(options.most_updates, std::max(32 * 100, 2 * workers));
   while (true) {
     const auto& commits = simulation.window().commits;
     SLUICE_RETURN_IF_ERROR(simulation.Run([&] {

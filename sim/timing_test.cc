@@ -347,6 +347,13 @@ TEST(TimingTest, OneSeedGivesOneRun) {
             Measured(choice, 5, delay).mean_update_time);
 }
 
+// All updates of a round fall at one instant.
+TEST(TimingTest, ConstantTimesOfMoreWorkersThanTheFirstUpdatesAreMeasured) {
+  const Timing timing =
+      Measured({"ASYNC", proto::ASYNC, 0}, 4096, "constant { ms: 10 }");
+  EXPECT_NEAR(timing.mean_update_time, 0.010 / 4096, kTolerance * 0.010 / 4096);
+}
+
 TEST(TimingTest, AJobWithoutComputeTimesIsRefused) {
   const Choice choice = {"ASYNC", proto::ASYNC, 0};
   const auto refused =
