@@ -151,41 +151,46 @@ double DelayModel::DrawFrom(int64_t stream, int64_t worker,
   return 0;
 }
 
-double DelayModel::Mean() const {
+std::vector<double> DelayModel::Means() const {
+  const auto each = [this](double ms) {
+    return std::vector<double>(workers_, ms * kMs);
+  };
   switch (delay_.kind_case()) {
     case proto::Delay::kConstant:
-      return delay_.constant().ms() * kMs;
+      return each(delay_.constant().ms());
     case proto::Delay::kExponential:
-      return delay_.exponential().mean_ms() * kMs;
+      return each(delay_.exponential().mean_ms());
     case proto::Delay::kShiftedExponential:
-      return (delay_.shifted_exponential().shift_ms() +
-              delay_.shifted_exponential().mean_ms()) *
-             kMs;
+      return each(delay_.shifted_exponential().shift_ms() +
+                  delay_.shifted_exponential().mean_ms());
     case proto::Delay::kPareto:
-      return delay_.pareto().minimum_ms() * kMs * delay_.pareto().shape() /
-             (delay_.pareto().shape() - 1);
+      return each(delay_.pareto().minimum_ms() * delay_.pareto().shape() /
+                  (delay_.pareto().shape() - 1));
     case proto::Delay::kLogNormal:
-      return delay_.log_normal().median_ms() * kMs *
-             std::exp(delay_.log_normal().sigma() *
-                      delay_.log_normal().sigma() / 2);
-    case proto::Delay::kTwoSpeed:
-      return delay_.two_speed().ms() * kMs *
-             (workers_ +
-              slow_workers_ * (delay_.two_speed().slow_factor() - 1)) /
-             workers_;
-    case proto::Delay::kTrace: {
-      const double mean_of_all = MeanOf(trace_);
-      double sum = 0;
-      for (const std::vector<double>& own : worker_traces_) {
-        sum += own.empty() ? mean_of_all : MeanOf(own);
+      return each(delay_.log_normal().median_ms() *
+                  std::exp(delay_.log_normal().sigma() *
+                           delay_.log_normal().sigma() / 2));
+    case proto::Delay::kTwoSpeed: {
+      std::vector<double> means = each(delay_.two_speed().ms());
+      for (int w = 0; w < slow_workers_; ++w) {
+        means[w] *= delay_.two_speed().slow_factor();
       }
-      return sum / workers_;
+      return means;
+    }
+    case proto::Delay::kTrace: {
+      std::vector<double> means(workers_, MeanOf(trace_));
+      for (int w = 0; w < workers_; ++w) {
+        if (!worker_traces_[w].empty()) means[w] = MeanOf(worker_traces_[w]);
+      }
+      return means;
     }
     case proto::Delay::KIND_NOT_SET:
-      return 0;
+      return each(0);
   }
-  return 0;
+  return each(0);
 }
+
+double DelayModel::Mean() const { return MeanOf(Means()); }
 
 bool DelayModel::always_zero() const { return Mean() == 0; }
 
@@ -197,11 +202,9 @@ absl::StatusOr<ComputeDelay> ComputeDelay::Create(const proto::Job& job) {
                          job.cluster().workers()));
   delay.factors_.assign(job.delays().worker_factor().begin(),
                         job.delays().worker_factor().end());
-  // The list may be shorter than the cluster, or longer.
-  const int workers = job.cluster().workers();
-  double sum = 0;
-  for (int64_t w = 0; w < workers; ++w) sum += delay.FactorOf(w);
-  delay.mean_factor_ = sum / workers;
+  std::vector<double> means = delay.model_.Means();
+  for (size_t w = 0; w < means.size(); ++w) means[w] *= delay.FactorOf(w);
+  delay.mean_ = MeanOf(means);
   return delay;
 }
 
@@ -215,6 +218,7 @@ double ComputeDelay::Draw(int64_t worker, int64_t sequence, int batches) const {
   return seconds * FactorOf(worker);
 }
 
+// The list may be shorter than the cluster, or longer.
 double ComputeDelay::FactorOf(int64_t worker) const {
   return worker < static_cast<int64_t>(factors_.size()) ? factors_[worker] : 1;
 }

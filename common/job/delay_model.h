@@ -39,7 +39,8 @@ class DelayModel {
   // above.
   double DrawTogether(int64_t worker, int64_t index) const;
 
-  // Mean in seconds over all draws and the `workers`.
+  // Mean in seconds of the draws of each of the `workers`, and over all.
+  std::vector<double> Means() const;
   double Mean() const;
 
   bool always_zero() const;
@@ -78,7 +79,7 @@ class ComputeDelay {
   double Draw(int64_t worker, int64_t sequence, int batches) const;
 
   // Mean seconds of a task of one mini-batch, over draws and workers.
-  double Mean() const { return model_.Mean() * mean_factor_; }
+  double Mean() const { return mean_; }
 
   // The delay of one mini-batch, without the workers' factors.
   const DelayModel& model() const { return model_; }
@@ -88,7 +89,7 @@ class ComputeDelay {
 
   DelayModel model_;
   std::vector<double> factors_;
-  double mean_factor_ = 1;
+  double mean_ = 0;
 };
 
 }  // namespace sluice

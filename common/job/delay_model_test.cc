@@ -163,6 +163,22 @@ TEST(ComputeDelayTest, ATaskTakesTheSumOverItsMiniBatchesTimesItsFactor) {
   EXPECT_EQ(scaled->Draw(1, 5, 1), plain->Draw(1, 5, 1));
 }
 
+TEST(ComputeDelayTest, ItsMeanIsOverWorkersWhoseDrawsAndFactorsGoTogether) {
+  proto::Job job;
+  job.mutable_cluster()->set_workers(4);
+  auto* two_speed =
+      job.mutable_delays()->mutable_compute()->mutable_two_speed();
+  two_speed->set_ms(10);
+  two_speed->set_slow_share(0.5);
+  two_speed->set_slow_factor(10);
+  // Those that are slow ten times have a factor that makes up for it.
+  job.mutable_delays()->add_worker_factor(0.1);
+  job.mutable_delays()->add_worker_factor(0.1);
+  const auto delay = ComputeDelay::Create(job);
+  ASSERT_TRUE(delay.ok()) << delay.status();
+  EXPECT_DOUBLE_EQ(delay->Mean(), 0.010);
+}
+
 TEST(ComputeDelayTest, FactorsBeyondTheWorkersDoNotCount) {
   proto::Job job;
   job.mutable_cluster()->set_workers(2);
