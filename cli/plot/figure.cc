@@ -27,17 +27,21 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// One picture of some thousand points takes a second at most.
-constexpr absl::Duration kPatience = absl::Minutes(1);
-
-// How the child ended; empty if it is to be stopped, since this process got a
-// signal or the child took too long.
-std::optional<ChildExit> Await(ChildProcess& child, SignalWait& signals) {
+// How the child, called `name`, ended. Errors as Draw's: it is to be stopped.
+absl::StatusOr<ChildExit> Await(const std::string& name,
+                                absl::Duration patience, ChildProcess& child,
+                                SignalWait& signals) {
   while (true) {
     const std::optional<ChildExit> exit = child.Poll();
-    if (exit.has_value()) return exit;
-    const std::optional<int> signal = signals.WaitFor(kPatience);
-    if (signal != SIGCHLD) return std::nullopt;
+    if (exit.has_value()) return *exit;
+    const std::optional<int> signal = signals.WaitFor(patience);
+    if (!signal.has_value()) {
+      return absl::DeadlineExceededError(absl::StrCat(
+          name, ": took longer than ", absl::FormatDuration(patience)));
+    }
+    if (*signal != SIGCHLD) {
+      return absl::CancelledError(absl::StrCat(name, ": was stopped"));
+    }
   }
 }
 
@@ -119,7 +123,7 @@ std::string Quoted(absl::string_view text) {
 }
 
 absl::Status Draw(const Figure& figure, const std::string& folder,
-                  const std::string& gnuplot) {
+                  const std::string& gnuplot, absl::Duration patience) {
   const std::string base = absl::StrCat(folder, "/", figure.name);
   const std::string script = absl::StrCat(base, ".gnuplot");
   SLUICE_RETURN_IF_ERROR(WriteFileAtomically(script, {figure.script}));
@@ -142,16 +146,14 @@ absl::Status Draw(const Figure& figure, const std::string& folder,
           {"/usr/bin/env", "-C", folder, fs::absolute(gnuplot, error).string(),
            absl::StrCat(figure.name, ".gnuplot")},
           log));
-  const std::optional<ChildExit> exit = Await(*child, signals);
-  if (!exit.has_value()) {
-    return absl::CancelledError(
-        absl::StrCat(gnuplot, " was stopped at ", script));
-  }
+  SLUICE_ASSIGN_OR_RETURN(
+      const ChildExit exit,
+      Await(absl::StrCat(gnuplot, " ", script), patience, *child, signals));
   const bool drawn = fs::exists(absl::StrCat(base, ".svg"), error) &&
                      fs::exists(absl::StrCat(base, ".png"), error);
-  if (!exit->ok() || !drawn) {
+  if (!exit.ok() || !drawn) {
     return absl::InternalError(absl::StrCat(gnuplot, " ", script, ": ",
-                                            exit->ToString(), "\n",
+                                            exit.ToString(), "\n",
                                             TailOfFile(log, 8, "  ")));
   }
   fs::remove(log, error);

@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 
 namespace sluice {
 
@@ -52,10 +53,11 @@ std::string Quoted(absl::string_view text);
 //
 // kUnavailable: a file cannot be written, or gnuplot is not installed (the
 // message says how to). kInternal: gnuplot failed; the message is its own.
-// kCancelled: this process got a signal, or gnuplot took a minute. Unless a
-// file could not be written, the script is there.
+// kCancelled: this process got a signal. kDeadlineExceeded: gnuplot took longer
+// than `patience`. Unless a file could not be written, the script is there.
 absl::Status Draw(const Figure& figure, const std::string& folder,
-                  const std::string& gnuplot);
+                  const std::string& gnuplot,
+                  absl::Duration patience = absl::Minutes(1));
 
 }  // namespace sluice
 

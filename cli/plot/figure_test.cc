@@ -1,5 +1,8 @@
 #include "cli/plot/figure.h"
 
+#include <filesystem>
+#include <fstream>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -38,6 +41,17 @@ TEST(FigureTest, DataStandAsTheScriptReadsThem) {
                          "1 2\n3 4\n\n\n5 6\nEND\n"));
   EXPECT_THAT(figure.script, HasSubstr("array colours[8]"));
   EXPECT_THAT(figure.script, testing::EndsWith("\nplot $test\n"));
+}
+
+TEST(FigureTest, AProgramThatTakesTooLongIsNamedAndIsNoSignal) {
+  const std::string gnuplot = testing::TempDir() + "/gnuplot";
+  std::ofstream(gnuplot) << "#!/bin/sh\nexec sleep 1000\n";
+  std::filesystem::permissions(gnuplot, std::filesystem::perms::owner_all);
+  const absl::Status late = Draw({"time", "plot x\n"}, testing::TempDir(),
+                                 gnuplot, absl::Milliseconds(10));
+  EXPECT_EQ(late, absl::DeadlineExceededError(
+                      gnuplot + " " + testing::TempDir() +
+                      "/time.gnuplot: took longer than 10ms"));
 }
 
 }  // namespace
