@@ -26,7 +26,7 @@ int ShowGoodput(const GoodputFlags& flags) {
   }
   std::cout << (flags.json ? GoodputJson(*goodput) : DescribeGoodput(*goodput));
   const absl::Status whole =
-      CheckLogsReachEnd(flags.run, result, goodput->version);
+      CheckRecordIsWhole(flags.run, result, goodput->version);
   if (!whole.ok()) std::cerr << whole.message() << "\n";
   return whole.ok() ? 0 : 1;
 }

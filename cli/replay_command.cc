@@ -27,9 +27,7 @@ int Replay(const ReplayFlags& flags) {
   }
   std::cout << (flags.json ? ReplayJson(*report) : DescribeReplay(*report));
   const absl::Status whole =
-      absl::IsDataLoss(result.status())
-          ? result.status()
-          : CheckLogsReachEnd(flags.run, result, report->version);
+      CheckRecordIsWhole(flags.run, result, report->version);
   if (!whole.ok()) std::cerr << whole.message() << "\n";
   return report->same() && whole.ok() ? 0 : 1;
 }

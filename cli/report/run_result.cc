@@ -358,6 +358,13 @@ absl::Status CheckLogsReachEnd(const std::string& run_dir,
                    " (summary.json): a file is damaged or not there"));
 }
 
+absl::Status CheckRecordIsWhole(const std::string& run_dir,
+                                const absl::StatusOr<RunResult>& result,
+                                Version newest) {
+  if (absl::IsDataLoss(result.status())) return result.status();
+  return CheckLogsReachEnd(run_dir, result, newest);
+}
+
 bool IsOver(const proto::JobStatus& status) {
   return status.phase() == "finished" || status.phase() == "failed";
 }

@@ -48,6 +48,11 @@ absl::Status CheckLogsReachEnd(const std::string& run_dir,
                                const absl::StatusOr<RunResult>& result,
                                Version newest);
 
+// The same, and whether its summary is. kDataLoss: it is damaged.
+absl::Status CheckRecordIsWhole(const std::string& run_dir,
+                                const absl::StatusOr<RunResult>& result,
+                                Version newest);
+
 // Why the run failed, as its coordinator wrote to summary.json; empty if it did
 // not fail, or wrote none.
 std::string FailureInSummary(const std::string& run_dir);

@@ -190,10 +190,14 @@ class GoodputTest(unittest.TestCase):
                 r"the run with version \d+ \(summary.json\): a file is damaged")
             self.assertNotIn("differs", result.stdout)
 
-    def test_replay_names_a_summary_that_is_damaged(self):
+    def test_a_summary_that_is_damaged_is_named(self):
         run = harness.train(harness.write_job(harness.LINEAR_JOB))
         summary = run.dir / "summary.json"
         summary.write_text("{")
+        measured = harness.tool("goodput", run.dir)
+        self.assertEqual(measured.returncode, 1)
+        self.assertIn("summary.json: cannot be read, expected a JSON object",
+                      measured.stderr)
         damaged = harness.tool("replay", run.dir)
         summary.unlink()
         summary.mkdir()
