@@ -120,6 +120,12 @@ class AdviseTest(unittest.TestCase):
                  "sync.policy=ASYNC", "optimizer.learning_rate=0.001",
                  "stop.epochs=10"]))
             self.assertEqual(made.returncode, 0, made.stderr)
+            # Of another host, whose data are not here.
+            text = (run / "job.textproto").read_text()
+            self.assertIn("linear_regression", text)
+            (run / "job.textproto").write_text(re.sub(
+                r"linear_regression \{[^}]*\}",
+                'idx { train_images: "/none" train_labels: "/none" }', text))
             result = harness.tool("advise", job, *TARGET, "--compute-times",
                                   run, "--out", harness.scratch() / "advice")
             self.assertEqual(result.returncode, 2, result.stderr)
