@@ -162,6 +162,13 @@ class SluiceScriptTest(unittest.TestCase):
         self.assertEqual(called[-1], "try slurm")
         self.assertEqual(result.returncode, 1)
 
+    def test_a_suite_is_not_tried_after_ctrl_c(self):
+        self.program("deploy/slurm/try.sh", FAKE)
+        self.program("fakes/bazel", FAKE + '[[ $1 != test ]] || exit 8\n')
+        result, called = self.asked("--with=slurm")
+        self.assertTrue(called[-1].startswith("bazel test "), called)
+        self.assertEqual(result.returncode, 130)
+
     def test_a_suite_that_there_is_not_is_refused_by_name(self):
         for names, named in (("torch,cuda", "cuda"), (",torch", "")):
             with self.subTest(names):
