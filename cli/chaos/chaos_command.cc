@@ -150,10 +150,10 @@ class ChaosRun {
         folder_, MakeRunFolder(options_.run_dir, job_.job.name() + "-chaos"));
     SLUICE_RETURN_IF_ERROR(
         WriteFileAtomically(JobPath(), {FormatJob(job_.job)}));
-    // After `signals_`: it has threads.
+    SLUICE_ASSIGN_OR_RETURN(const int cuts, Cuts());
+    // After `signals_` and `networks_`: it has threads.
     SLUICE_ASSIGN_OR_RETURN(
         security_, OpenAsOperator(options_.tls, job_.job.name(), clock_));
-    SLUICE_ASSIGN_OR_RETURN(const int cuts, Cuts());
     if (options_.storage_faults > 0) {
       SLUICE_ASSIGN_OR_RETURN(
           storage_,
@@ -398,7 +398,7 @@ int RunChaos(const ResolvedJob& job, const ChaosOptions& options) {
   const absl::Status prepared = run.Prepare();
   if (!prepared.ok()) {
     std::cerr << prepared.message() << "\n";
-    return kRefused;
+    return ExitCodeOfRefusal(prepared);
   }
   if (const int exit = run.TrainUndisturbed(); exit != 0) return exit;
   if (!run.TrainDisturbed()) return kInterrupted;
