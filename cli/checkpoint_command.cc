@@ -9,12 +9,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "cli/commands.h"
+#include "cli/launch/coordinator_watch.h"
 #include "cli/launch/find_coordinator.h"
 #include "cli/launch/signal_wait.h"
 #include "cli/report/checkpoint_outcome.h"
 #include "cli/report/checkpoint_report.h"
 #include "cli/report/run_result.h"
 #include "cli/slow_work.h"
+#include "common/clock.h"
 #include "common/status_macros.h"
 #include "common/telemetry/json_text.h"
 #include "common/tls/tls_flags.h"
@@ -86,17 +88,31 @@ absl::StatusOr<proto::JobStatus> StatusOf(const std::string& run,
   return finished.ok() ? finished : status;
 }
 
+// Whether a lead that is being started again, or is held up, may have said it.
+bool IsSilence(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
+         absl::IsCancelled(status);
+}
+
 // Waits until `version`, which is asked for, is written. `before`: how the run
 // stood then.
 absl::Status AwaitWritten(const std::string& run, int64_t version,
                           const proto::JobStatus& before,
                           CoordinatorWatch* watch, SignalWait* signals) {
   SlowWork slow("checkpoint", "version");
+  Clock* const clock = Clock::Real();
+  absl::Time heard = clock->Now();
   for (;;) {
-    SLUICE_ASSIGN_OR_RETURN(const proto::JobStatus now, StatusOf(run, watch));
-    slow.At(now.version());
-    const auto outcome = CheckpointOutcome(version, before, now);
-    if (outcome.has_value()) return *outcome;
+    const absl::StatusOr<proto::JobStatus> now = StatusOf(run, watch);
+    if (now.ok()) {
+      heard = clock->Now();
+      slow.At(now->version());
+      const auto outcome = CheckpointOutcome(version, before, *now);
+      if (outcome.has_value()) return *outcome;
+    } else if (!IsSilence(now.status()) ||
+               clock->Now() - heard >= kLeadIsGoneAfter) {
+      return now.status();
+    }
     if (signals->WaitFor(kLookEvery).has_value()) {
       return absl::CancelledError(absl::StrCat(
           "not waited for: version ", version, " is written all the same"));

@@ -12,10 +12,14 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "cli/commands.h"
+#include "cli/launch/coordinator_watch.h"
 #include "cli/launch/find_coordinator.h"
 #include "cli/launch/signal_wait.h"
+#include "cli/report/run_result.h"
 #include "cli/run_folder.h"
 #include "cli/slow_work.h"
 #include "cli/tensorboard/event_records.h"
@@ -28,8 +32,6 @@ namespace {
 
 // As often as the coordinator writes a line.
 constexpr absl::Duration kLookEvery = absl::Seconds(1);
-// A lead that has died is started again in less, unless nobody watches over it.
-constexpr absl::Duration kGoneAfter = absl::Seconds(20);
 // So few that a signal is soon seen.
 constexpr int kLinesAtOnce = 1000;
 // Written again by each call, so that a run is there once.
@@ -43,11 +45,25 @@ struct ExportFlags {
   TlsFlags tls;
 };
 
-// When the file was written last, in seconds since 1970; 0: there is none.
-double WrittenAt(const std::string& path) {
+// When the run's own seconds began, in seconds since 1970, as its last line
+// stands at the time at which metrics.jsonl was written last. (Other files are
+// written anew when a run goes on after a death or another day.)
+double StartedAt(const std::string& metrics_path) {
   struct stat found = {};
-  if (stat(path.c_str(), &found) != 0) return 0;
-  return static_cast<double>(found.st_mtim.tv_sec);
+  if (stat(metrics_path.c_str(), &found) != 0) return 0;
+  const double written = static_cast<double>(found.st_mtim.tv_sec) +
+                         1e-9 * static_cast<double>(found.st_mtim.tv_nsec);
+  double seconds = 0;
+  const std::string tail = TailOfFile(metrics_path, 2, "");
+  // The last may be cut short.
+  for (const absl::string_view line : absl::StrSplit(tail, '\n')) {
+    const auto json = nlohmann::json::parse(line.begin(), line.end(), nullptr,
+                                            /*allow_exceptions=*/false);
+    if (!json.is_object()) continue;
+    const auto there = json.find("seconds");
+    if (there != json.end() && there->is_number()) seconds = *there;
+  }
+  return written - seconds;
 }
 
 bool Exists(const std::string& path) {
@@ -127,10 +143,11 @@ class Export {
   int64_t passed_over_ = 0;  // Of them.
 };
 
-// Whether the run's coordinator answers; else why not.
-absl::Status AskCoordinator(const ExportFlags& flags) {
+// How the run stands, if its coordinator answers; else why not.
+absl::StatusOr<proto::JobStatus> AskCoordinator(const ExportFlags& flags) {
   const auto watch = FindCoordinator(flags.run, flags.tls);
-  return watch.ok() ? (*watch)->GetStatus().status() : watch.status();
+  if (!watch.ok()) return watch.status();
+  return (*watch)->GetStatus();
 }
 
 // Takes lines until the run is over or there is a signal. kDeadlineExceeded:
@@ -140,23 +157,26 @@ absl::Status Follow(const ExportFlags& flags, SignalWait* signals,
   Clock* const clock = Clock::Real();
   absl::Time heard = clock->Now();  // Of the run.
   while (true) {
-    // It is written after the last line.
-    const bool over = Exists(absl::StrCat(flags.run, "/summary.json"));
+    // It is written after the last line. A run that was resumed has that of its
+    // former end until its first update.
+    const bool has_ended = Exists(absl::StrCat(flags.run, "/summary.json"));
     const absl::StatusOr<int> taken = events->Advance();
     if (!taken.ok()) return taken.status();
     absl::Status silence;
     if (*taken == 0) {
+      const auto status = AskCoordinator(flags);
+      const bool over = has_ended && (!status.ok() || IsOver(*status));
       if (over) return absl::OkStatus();
-      silence = AskCoordinator(flags);
+      silence = status.status();
       if (!silence.ok() && Exists(FailureFileOf(flags.run))) {
         return absl::OkStatus();
       }
     }
     if (silence.ok()) heard = clock->Now();
-    if (clock->Now() - heard >= kGoneAfter) {
+    if (clock->Now() - heard >= kLeadIsGoneAfter) {
       return absl::DeadlineExceededError(absl::StrCat(
           flags.run, ": not followed any longer: for ",
-          absl::FormatDuration(kGoneAfter),
+          absl::FormatDuration(kLeadIsGoneAfter),
           " there was no new line, and the coordinator does not answer: ",
           silence.message()));
     }
@@ -191,7 +211,7 @@ int ExportTensorboard(const ExportFlags& flags) {
   std::error_code error;
   std::filesystem::create_directories(out, error);
   Export events(path, std::move(metrics), absl::StrCat(out, "/", kFileName),
-                WrittenAt(absl::StrCat(flags.run, "/job.textproto")));
+                StartedAt(path));
   const absl::Status status =
       flags.follow ? Follow(flags, &*signals, &events) : TakeAll(&events);
   if (status.ok() || absl::IsDeadlineExceeded(status)) {

@@ -1,16 +1,19 @@
 #include <CLI/CLI.hpp>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "cli/commands.h"
+#include "cli/launch/coordinator_watch.h"
 #include "cli/launch/find_coordinator.h"
 #include "cli/launch/signal_wait.h"
 #include "cli/report/run_result.h"
 #include "cli/run_folder.h"
 #include "cli/slow_work.h"
+#include "common/clock.h"
 #include "common/tls/tls_flags.h"
 
 namespace sluice {
@@ -24,32 +27,47 @@ struct StopFlags {
 
 constexpr absl::Duration kLookEvery = absl::Milliseconds(200);
 
-// False: there is none.
-bool PrintSummary(const StopFlags& flags) {
+// Prints how the run ended, if it has left a summary. Returns the exit status;
+// nullopt: it has left none.
+std::optional<int> ShowSummary(const StopFlags& flags) {
+  const absl::StatusOr<RunResult> result = ReadRunResult(flags.run);
   const absl::StatusOr<std::string> text = DescribeSummary(flags.run);
-  if (!text.ok()) return false;
+  if (!result.ok() || !text.ok()) return std::nullopt;
   std::cout << (flags.json
                     ? TextOfFile(flags.run + "/summary.json").value_or("")
                     : *text);
-  return true;
+  return result->failure.empty() ? 0 : 1;
 }
 
-// `last`: how the run stood when its coordinator was heard of last.
-int ShowEnd(const StopFlags& flags, const proto::JobStatus& last) {
+// `last`: how the run stood when its coordinator was heard of last. `silence`:
+// why it is heard of no more, unless the run was over by then.
+int ShowEnd(const StopFlags& flags, const proto::JobStatus& last,
+            const absl::Status& silence) {
   if (last.phase() == "failed") {
     std::cerr << flags.run << ": the run failed: " << last.message() << "\n";
     return 1;
   }
-  if (PrintSummary(flags)) return 0;
-  if (last.phase() == "finished" || last.phase() == "finishing") {
+  if (const auto shown = ShowSummary(flags); shown.has_value()) return *shown;
+  const bool ended = absl::IsUnavailable(silence);  // It listens no more.
+  if (IsOver(last) || (last.phase() == "finishing" && ended)) {
     std::cout << (flags.json ? "{\"version\": "
                              : "the run has ended at version ")
               << last.version() << (flags.json ? "}\n" : "\n");
     return 0;
   }
   std::cerr << flags.run << ": the coordinator answers no more; the run was "
-            << last.phase() << "\n";
+            << last.phase() << ": " << silence.message() << "\n";
   return 1;
+}
+
+// Whether a coordinator that has answered before is to be waited for no longer,
+// as it has been silent for `silent`, and now says `status`.
+bool IsGone(const absl::Status& status, absl::Duration silent) {
+  if (status.ok()) return false;
+  // It is held up, or ends in the middle of a call.
+  const bool may_answer =
+      absl::IsDeadlineExceeded(status) || absl::IsCancelled(status);
+  return !may_answer || silent >= kLeadIsGoneAfter;
 }
 
 int Stop(const StopFlags& flags) {
@@ -63,7 +81,10 @@ int Stop(const StopFlags& flags) {
       watch.ok() ? (*watch)->GetStatus()
                  : absl::StatusOr<proto::JobStatus>(watch.status());
   if (!status.ok()) {
-    if (PrintSummary(flags)) return 0;  // It is over.
+    // A run that is resumed has no address until its coordinator listens, and
+    // still the summary of its former end.
+    const auto shown = watch.ok() ? ShowSummary(flags) : std::nullopt;
+    if (shown.has_value()) return *shown;
     std::cerr << flags.run << ": " << status.status().message() << "\n";
     const absl::Status summary = ReadRunResult(flags.run).status();
     if (absl::IsDataLoss(summary)) std::cerr << summary.message() << "\n";
@@ -72,7 +93,9 @@ int Stop(const StopFlags& flags) {
   SlowWork slow("stop", "version");
   proto::JobStatus last = *status;
   bool asked = false;
-  while (!IsOver(last) && !absl::IsUnavailable(status.status())) {
+  Clock* const clock = Clock::Real();
+  absl::Time heard = clock->Now();
+  while (!IsOver(last) && !IsGone(status.status(), clock->Now() - heard)) {
     slow.At(last.version());
     // A generation that was asked may have ended before it did so.
     if (!asked || last.phase() != "finishing") {
@@ -87,9 +110,11 @@ int Stop(const StopFlags& flags) {
       return kInterrupted;
     }
     status = (*watch)->GetStatus();
-    if (status.ok()) last = *status;
+    if (!status.ok()) continue;
+    last = *status;
+    heard = clock->Now();
   }
-  return ShowEnd(flags, last);
+  return ShowEnd(flags, last, status.status());
 }
 
 }  // namespace

@@ -17,6 +17,11 @@
 
 namespace sluice {
 
+// How long a lead that has answered before may be silent until nobody waits for
+// it any longer. One that has died is started again sooner, unless nobody
+// watches over it.
+inline constexpr absl::Duration kLeadIsGoneAfter = absl::Seconds(20);
+
 // How the operator of `job` talks to its coordinator, with the certificates in
 // the folder `tls`, as `sluice certs` makes it; empty: in plain text. Errors as
 // TransportSecurity::Open's. Starts threads.

@@ -10,6 +10,7 @@ import subprocess
 import threading
 import unittest
 
+import cluster
 import harness
 import ledger
 
@@ -142,6 +143,34 @@ class ExportTensorboardTest(unittest.TestCase):
         self.assertEqual(following.returncode, 0)
         self.assertIn("2 lines in", output)
         self.check(folder)
+
+    def test_a_run_that_was_resumed_is_not_over_by_its_former_summary(self):
+        with cluster.Training(
+                harness.write_job(harness.LINEAR_JOB), *harness.sets(
+                    ["stop.epochs=100", "output.metrics_every_s=0.2",
+                     "delays.compute.constant.ms=2"])) as run:
+            run.await_version(5)
+            (run.dir / "summary.json").write_text("{}")
+            with subprocess.Popen(
+                    [harness.TOOL, "export-tensorboard", run.dir, "--follow"],
+                    stdout=subprocess.PIPE, text=True) as following:
+                output = run.end()
+                self.assertEqual(run.process.returncode, 0, output)
+                following.communicate(timeout=harness.TIMEOUT_S)
+            self.assertEqual(following.returncode, 0)
+            self.check(run.dir)
+
+    def test_times_are_those_at_which_the_lines_were_written(self):
+        folder = harness.scratch()
+        metrics = folder / "metrics.jsonl"
+        metrics.write_text(LINE + LINE.replace('"seconds": 1', '"seconds": 11'))
+        os.utime(metrics, (5000, 5000))
+        (folder / "job.textproto").touch()  # By a later generation.
+        self.assertEqual(
+            harness.tool("export-tensorboard", folder).returncode, 0)
+        times = [struct.unpack("<d", event[1])[0]
+                 for event in events_of(folder / FILE) if 5 in event]
+        self.assertEqual(times, [4990, 5000])
 
     def test_a_run_that_failed_without_a_summary_is_over(self):
         folder = harness.scratch()

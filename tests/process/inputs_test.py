@@ -377,6 +377,24 @@ class DamagedSummaryTest(unittest.TestCase):
                       "ended with", result.stderr)
 
 
+class StopTest(unittest.TestCase):
+
+    def test_of_a_run_that_is_over_it_says_how_it_ended(self):
+        run = harness.train(harness.write_job(harness.LINEAR_JOB)).dir
+        self.assertEqual(harness.tool("stop", run).returncode, 0)
+        summary = json.loads((run / "summary.json").read_text())
+        (run / "summary.json").write_text(json.dumps(
+            {**summary, "failure": "diverged: version 7"}))
+        failed = harness.tool("stop", run)
+        self.assertEqual(failed.returncode, 1, failed.stderr)
+        self.assertIn("the run failed: diverged: version 7", failed.stdout)
+        # As while it is resumed, until its new coordinator listens.
+        (run / "addresses").unlink()
+        resumed = harness.tool("stop", run)
+        self.assertEqual(resumed.returncode, 1, resumed.stdout)
+        self.assertIn("names no coordinator yet", resumed.stderr)
+
+
 class InstructionsTest(unittest.TestCase):
     """worker.instruction_set: WIDEST, which is the default."""
 
