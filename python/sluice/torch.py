@@ -542,7 +542,18 @@ class Optimizer(_Training):
         if self._is_cancelled:
             raise model_process.Cancelled
         self._have_gradients_from(0)
+        self._hand_over_gradients()
         self._push(loss)
+
+    def _hand_over_gradients(self) -> None:
+        """While the worker reads those in its memory, the program has none that
+        it could write into, as by model.zero_grad(). _begin() puts them back."""
+        if not self._memory.is_the_workers:  # It reads a copy.
+            return
+        places = self._memory.gradient
+        for at, parameter in self._parameters:
+            if _is_at(places[at], parameter.grad):
+                parameter.grad = None
 
     def _have_statistics_from(self, first: int) -> None:
         """Those from this tensor on are in their places."""

@@ -199,14 +199,16 @@ class SentTest(unittest.TestCase):
 
     def train(self, sent, when, **options):
         """The weights and the gradients of mini-batches, of which the first
-        two send what `sent(model)` is, before step() or "after"."""
+        two send what `sent(model)` is at their begin, before step() or
+        "after"."""
         model, opt, worker = model_and_optimizer(
             *[FakeTask(n) for n in range(4)], model=nn.Linear(1, 1), **options)
         found = []
         for n, batch in enumerate(opt.batches(SAMPLES)):
-            def send(now, n=n):
+            kept = sent and sent(model)
+            def send(now, n=n, kept=kept):
                 if n < 2 and now == when:
-                    ForkingPickler.dumps(sent(model))
+                    ForkingPickler.dumps(kept)
             weights = [p.item() for p in model.parameters()]
             send("first")
             loss = loss_of(model, batch)

@@ -475,6 +475,42 @@ class TorchOptimizerTest(unittest.TestCase):
             opt.zero_grad()
         self.assertNotIn(0, list(worker.gradients[0]))
 
+    def test_what_a_program_does_to_gradients_after_step_is_not_pushed(self):
+        def clear(model, _):
+            model.zero_grad(set_to_none=False)
+
+        def scale(model, _):
+            for parameter in model.parameters():
+                if parameter.grad is not None:
+                    parameter.grad.mul_(2)
+
+        def add(model, batch):
+            loss_of(model, batch).backward()
+
+        for change in clear, scale, add:
+            for overlap in False, True:
+                with self.subTest(change=change, overlap=overlap):
+                    model, opt, worker = model_and_optimizer(
+                        FakeTask(0), FakeTask(1), overlap=overlap)
+                    for batch, bias in zip(opt.batches(SAMPLES),
+                                           [1 / 8, 2 / 8]):
+                        loss = loss_of(model, batch)
+                        loss.backward()
+                        opt.step(loss)
+                        change(model, batch)
+                        self.assertEqual(list(worker.gradients[0]),
+                                         [3 * bias - 5, 2 * bias - 3])
+                    # The next mini-batch's are in the worker's memory again.
+                    self.assertEqual(opt.copied_total, 0)
+
+    def test_a_gradient_elsewhere_stays_after_step(self):
+        model, opt, _ = model_and_optimizer(FakeTask(0))
+        for batch in opt.batches(SAMPLES):
+            opt.zero_grad(set_to_none=True)
+            loss_of(model, batch).backward()
+            opt.step(0.0)
+            self.assertAlmostEqual(model.bias.grad.item(), 2 / 8 - 3, 6)
+
 
 # Two tensors that are worth a message each, and a small one behind them.
 WIDE = 1 << 18
