@@ -223,6 +223,7 @@ class _Training:
                     loss.backward()
                     self.step(loss)
                 except model_process.Cancelled:
+                    self._take_logged()  # Not for the next mini-batch.
                     self._task.give_up()
                 finally:
                     self._runs = False

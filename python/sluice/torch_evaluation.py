@@ -33,8 +33,11 @@ def serve(worker: model_process.Worker, model: torch.nn.Module,
             current.check()
 
     def measure_and_log() -> Measured:
-        measured = measure()
-        current.log(logged())
+        try:
+            measured = measure()
+        finally:
+            values = logged()  # Not for the next one, if this is left.
+        current.log(values)
         return measured
 
     hooks = hook_modules(model, check)

@@ -259,6 +259,35 @@ class TorchOptimizerTest(unittest.TestCase):
         self.assertEqual([e.logged for e in evaluations],
                          [{"bias": 1 / 8}, {"bias": 2 / 8}])
 
+    def test_what_a_mini_batch_logged_is_given_up_with_it(self):
+        # Checks: of the model, which is left there.
+        tasks = FakeTask(0, cancelled_at=1), FakeTask(1)
+        model, opt, _ = model_and_optimizer(*tasks)
+        is_hard = iter([True, False])
+
+        def compute(batch):
+            if next(is_hard):
+                opt.log({"hard": 1})
+            return loss_of(model, batch)
+
+        opt.run(compute, SAMPLES)
+        self.assertEqual([(task.loss is None, task.logged) for task in tasks],
+                         [(True, {}), (False, {})])
+
+    def test_what_an_evaluation_logged_is_given_up_with_it(self):
+        evaluations = [FakeEvaluation(0, cancelled_at=1), FakeEvaluation(1)]
+        model, opt = model_and_evaluator(*evaluations)
+        is_hard = iter([True, False])
+
+        def measure():
+            if next(is_hard):
+                opt.log({"hard": 1})
+            return model(torch.ones(1, 1)).item()
+
+        opt.evaluate(measure)
+        self.assertEqual([(e.measured is None, e.logged) for e in evaluations],
+                         [(True, {}), (False, {})])
+
     def test_what_is_logged_has_a_name_and_a_number(self):
         _, opt, _ = model_and_optimizer()
         for name in "", "a b", "x" * 65, "\u00e4":
