@@ -124,6 +124,13 @@ absl::StatusOr<std::unique_ptr<Device>> MakeCpuDevice(
     return absl::InvalidArgumentError(
         absl::StrCat("threads must be 1 or more, is ", options.threads));
   }
+  // oneDNN's bits depend on how many there are, and Description() says it.
+  const int started = ThreadsThatStart(options.threads);
+  if (started != options.threads) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "threads is ", options.threads, ", but OpenMP starts ", started,
+        "; is OMP_THREAD_LIMIT or OMP_MAX_ACTIVE_LEVELS set?"));
+  }
   if (options.instruction_set.has_value()) {
     SLUICE_RETURN_IF_ERROR(LimitInstructions(*options.instruction_set));
   }

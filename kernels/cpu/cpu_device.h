@@ -34,7 +34,8 @@ struct CpuOptions {
 // across processes.
 //
 // Errors as LimitInstructions's; kInvalidArgument for `threads`;
-// kFailedPrecondition: the machine lacks AVX2 or FMA.
+// kFailedPrecondition: the machine lacks AVX2 or FMA, or OpenMP starts fewer
+// threads.
 absl::StatusOr<std::unique_ptr<Device>> MakeCpuDevice(
     const CpuOptions& options);
 

@@ -1,10 +1,14 @@
 #include "kernels/cpu/cpu_device.h"
 
+#include <thread>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/cpu/cpu_testing.h"
 #include "kernels/reference/reference_device.h"
 #include "kernels/testing/op_cases.h"
+
+extern "C" void omp_set_max_active_levels(int levels);
 
 namespace sluice::kernels {
 namespace {
@@ -257,6 +261,18 @@ TEST(CpuDeviceTest, AProcessHasOneCeiling) {
 TEST(CpuDeviceTest, ZeroThreadsAreRefused) {
   EXPECT_EQ(MakeCpuDevice({0, kIsa}).status().code(),
             absl::StatusCode::kInvalidArgument);
+}
+
+// As under OMP_THREAD_LIMIT=1. oneDNN's bits would be those of one thread.
+TEST(CpuDeviceTest, ThreadsThatOpenMpDoesNotStartAreRefused) {
+  std::thread([] {
+    omp_set_max_active_levels(0);
+    EXPECT_TRUE(MakeCpuDevice({1, kIsa}).ok());
+    const auto refused = MakeCpuDevice({4, kIsa});
+    EXPECT_EQ(refused.status().code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(std::string(refused.status().message()),
+                HasSubstr("threads is 4, but OpenMP starts 1;"));
+  }).join();
 }
 
 }  // namespace

@@ -9,6 +9,7 @@ extern "C" {
 void omp_set_num_threads(int threads);
 void omp_set_dynamic(int dynamic);
 int omp_get_thread_num();
+int omp_get_num_threads();
 void GOMP_parallel(void (*body)(void*), void* data, unsigned threads,
                    unsigned flags);
 }
@@ -23,16 +24,30 @@ constexpr int64_t kFloatsWorthAThread = 32768;
 struct Parts {
   absl::FunctionRef<void(int64_t, int64_t)> f;
   int64_t size;
-  int64_t threads;
 };
 
+// Divides by the threads that came, not by those that were asked for: OpenMP
+// may start fewer, and every index is visited all the same.
 void RunPart(void* data) {
   const Parts& parts = *static_cast<Parts*>(data);
-  const int64_t i = omp_get_thread_num();
-  parts.f(parts.size * i / parts.threads, parts.size * (i + 1) / parts.threads);
+  const int64_t i = omp_get_thread_num(), threads = omp_get_num_threads();
+  parts.f(parts.size * i / threads, parts.size * (i + 1) / threads);
 }
 
 }  // namespace
+
+int ThreadsThatStart(int threads) {
+  if (threads == 1) return 1;
+  int started = 0;
+  omp_set_dynamic(0);
+  GOMP_parallel(
+      [](void* count) {
+        if (omp_get_thread_num() > 0) return;
+        *static_cast<int*>(count) = omp_get_num_threads();
+      },
+      &started, threads, 0);
+  return started;
+}
 
 void EnterComputeThreads(int threads) {
   omp_set_dynamic(0);
@@ -46,7 +61,7 @@ void ParallelFor(int threads, int64_t size, int64_t work,
   if (threads == 1 || size * work < kFloatsWorthAThread * threads) {
     return f(0, size);
   }
-  Parts parts{f, size, threads};
+  Parts parts{f, size};
   GOMP_parallel(RunPart, &parts, threads, 0);
 }
 

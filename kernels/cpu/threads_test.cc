@@ -7,6 +7,8 @@
 #include "gtest/gtest.h"
 #include "kernels/numerics.h"
 
+extern "C" void omp_set_max_active_levels(int levels);
+
 namespace sluice::kernels {
 namespace {
 
@@ -24,6 +26,21 @@ TEST(ThreadsTest, EveryIndexIsVisitedOnceByAnyNumberOfThreads) {
         for (const auto& count : visits) EXPECT_EQ(count, 1);
       }
     }
+  }).join();
+}
+
+// As under OMP_MAX_ACTIVE_LEVELS=0 or OMP_THREAD_LIMIT=1.
+TEST(ThreadsTest, EveryIndexIsVisitedOnceWhereOpenMpStartsFewerThreads) {
+  std::thread([] {
+    EXPECT_EQ(ThreadsThatStart(4), 4);
+    omp_set_max_active_levels(0);
+    EXPECT_EQ(ThreadsThatStart(4), 1);
+    EnterComputeThreads(4);
+    std::vector<std::atomic<int>> visits(33);
+    ParallelFor(4, 33, kCostly, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) ++visits[i];
+    });
+    for (const auto& count : visits) EXPECT_EQ(count, 1);
   }).join();
 }
 
