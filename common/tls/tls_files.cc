@@ -86,19 +86,22 @@ absl::Status CheckIdentity(const std::string& name, const TlsIdentity& found,
 
 }  // namespace
 
-absl::StatusOr<RevocationList> ReadRevoked(const std::string& crl,
-                                           const std::string& ca) {
-  SLUICE_ASSIGN_OR_RETURN(const std::string text, Read(crl));
+absl::StatusOr<RevocationList> ReadRevoked(const TlsFiles& files) {
+  if (files.crl.empty()) return nullptr;
+  const absl::StatusOr<std::string> text = ReadSmallFile(files.crl);
+  // Any other error may hide a list, and is not taken for there being none.
+  if (files.crl_may_come && absl::IsNotFound(text.status())) return nullptr;
+  if (!text.ok()) return absl::InvalidArgumentError(text.status().message());
   SLUICE_ASSIGN_OR_RETURN(RevocationList list,
-                          RevocationListFromPem(crl, text));
-  SLUICE_ASSIGN_OR_RETURN(const auto authorities, ReadCertificates(ca));
+                          RevocationListFromPem(files.crl, *text));
+  SLUICE_ASSIGN_OR_RETURN(const auto authorities, ReadCertificates(files.ca));
   for (const Certificate& authority : authorities) {
     if (X509_CRL_verify(list.get(), X509_get0_pubkey(authority.get())) == 1) {
       return list;
     }
   }
   return absl::InvalidArgumentError(
-      absl::StrCat(crl, ": is not signed by a CA in ", ca));
+      absl::StrCat(files.crl, ": is not signed by a CA in ", files.ca));
 }
 
 absl::StatusOr<TlsIdentity> CheckOwnFiles(const TlsFiles& files,
@@ -118,10 +121,10 @@ absl::StatusOr<TlsIdentity> CheckOwnFiles(const TlsFiles& files,
   SLUICE_ASSIGN_OR_RETURN(TlsIdentity identity,
                           IdentityOf(files.certificate, own[0].get()));
   SLUICE_RETURN_IF_ERROR(CheckIdentity(files.certificate, identity, job, role));
-  if (files.crl.empty()) return identity;
-  SLUICE_ASSIGN_OR_RETURN(const RevocationList revoked,
-                          ReadRevoked(files.crl, files.ca));
-  if (!IsRevoked(revoked.get(), own[0].get())) return identity;
+  SLUICE_ASSIGN_OR_RETURN(const RevocationList revoked, ReadRevoked(files));
+  if (revoked == nullptr || !IsRevoked(revoked.get(), own[0].get())) {
+    return identity;
+  }
   return absl::InvalidArgumentError(absl::StrCat(
       files.certificate, ": the certificate is revoked by ", files.crl));
 }

@@ -18,6 +18,8 @@ struct TlsFiles {
   std::string certificate;  // Its own, then any between that and the CA's.
   std::string key;          // Its own, not encrypted.
   std::string crl;          // Revoked certificates. Empty: none are.
+  // Nobody is revoked as long as there is no file `crl`; it may come later.
+  bool crl_may_come = false;
 };
 
 // Who the holder of `files` is, after checking what a peer would refuse: the
@@ -35,10 +37,10 @@ absl::StatusOr<TlsIdentity> CheckOwnFiles(const TlsFiles& files,
 absl::Status CheckPeer(const std::string& pem, const std::string& job,
                        const std::vector<TlsRole>& roles, X509_CRL* revoked);
 
-// The list in the file `crl`, signed by a CA in the file `ca`.
-// kInvalidArgument: it is not, or a file cannot be read.
-absl::StatusOr<RevocationList> ReadRevoked(const std::string& crl,
-                                           const std::string& ca);
+// The list of revoked certificates, signed by a CA of `files`; null: there is
+// none, so that nobody is revoked. kInvalidArgument: it is not signed, or a
+// file cannot be read.
+absl::StatusOr<RevocationList> ReadRevoked(const TlsFiles& files);
 
 }  // namespace sluice
 

@@ -137,7 +137,9 @@ TEST(PeerTest, ARevokedPeerIsRefusedAndTheOthersAreNot) {
   const Authority authority = NewAuthority();
   const TlsFiles one = WriteRoleFiles(authority, TlsRole::kWorker, kNow);
   const TlsFiles two = WriteRoleFiles(authority, TlsRole::kWorker, kNow);
-  const auto revoked = ReadRevoked(WriteRevoked(authority, one, kNow), one.ca);
+  TlsFiles with_list = two;
+  with_list.crl = WriteRevoked(authority, one, kNow);
+  const auto revoked = ReadRevoked(with_list);
   ASSERT_TRUE(revoked.ok()) << revoked.status();
   EXPECT_THAT(PeerRefusal(one, "linear", {TlsRole::kWorker}, revoked->get()),
               HasSubstr("is revoked"));

@@ -1,8 +1,6 @@
 #include "common/tls/tls_flags.h"
 
 #include <CLI/CLI.hpp>
-#include <filesystem>
-#include <system_error>
 
 #include "absl/strings/str_cat.h"
 
@@ -40,9 +38,8 @@ absl::StatusOr<std::optional<TlsFiles>> FilesOf(const TlsFlags& flags) {
     fill("ca.crt", &files.ca);
     fill("tls.crt", &files.certificate);
     fill("tls.key", &files.key);
-    std::error_code error;
-    const std::string crl = absl::StrCat(flags.folder, "/ca.crl");
-    if (std::filesystem::exists(crl, error)) fill("ca.crl", &files.crl);
+    files.crl_may_come = files.crl.empty();
+    fill("ca.crl", &files.crl);
   }
   const auto missing = [](const char* flag) {
     return absl::InvalidArgumentError(

@@ -121,6 +121,13 @@ class TransportSecurity::WatchedFiles {
     return provider_;
   }
 
+  // Reads the list of revoked certificates before the first Check.
+  // kInvalidArgument: it cannot be read.
+  absl::Status Open() {
+    absl::MutexLock lock(&mu_);
+    return ReadRevokedAgain();
+  }
+
   // As CheckPeer, with the list of revoked certificates as it is now.
   absl::Status Check(const std::string& pem, const std::string& job,
                      const std::vector<TlsRole>& roles) {
@@ -129,9 +136,7 @@ class TransportSecurity::WatchedFiles {
     {
       absl::MutexLock lock(&mu_);
       unreadable = ReadRevokedAgain();
-      checked = revoked_ == nullptr && !files_.crl.empty()
-                    ? absl::UnauthenticatedError(unreadable.message())
-                    : CheckPeer(pem, job, roles, revoked_.get());
+      checked = CheckPeer(pem, job, roles, revoked_.get());
     }
     if (!unreadable.ok() && unreadable_.Due(clock_.Now())) {
       spdlog::error("event=crl_unreadable error={}",
@@ -184,13 +189,18 @@ class TransportSecurity::WatchedFiles {
   }
 
  private:
-  // Reads the list if it has changed. An error: it cannot be read; until it can
-  // be, the one before it stays in force.
+  // Reads the list if it has changed, or has come. An error: it cannot be read,
+  // or is gone; the one before it stays in force.
   absl::Status ReadRevokedAgain() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     if (files_.crl.empty()) return absl::OkStatus();
     const FileStamp stamp = FileStamp::Of(files_.crl);
     if (revoked_ != nullptr && stamp == stamp_) return absl::OkStatus();
-    SLUICE_ASSIGN_OR_RETURN(revoked_, ReadRevoked(files_.crl, files_.ca));
+    SLUICE_ASSIGN_OR_RETURN(RevocationList list, ReadRevoked(files_));
+    if (list == nullptr && revoked_ != nullptr) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(files_.crl, ": is gone; what it revoked stays so"));
+    }
+    revoked_ = std::move(list);
     stamp_ = stamp;
     return absl::OkStatus();
   }
@@ -203,7 +213,7 @@ class TransportSecurity::WatchedFiles {
   LogPace unreadable_{kUnreadableEvery};
 
   absl::Mutex mu_;  // Leaf lock: nothing else is acquired under it.
-  RevocationList revoked_ ABSL_GUARDED_BY(mu_);
+  RevocationList revoked_ ABSL_GUARDED_BY(mu_);  // Null: there was none yet.
   FileStamp stamp_ ABSL_GUARDED_BY(mu_);  // Of the file that it was read from.
   // Who has passed Check, by certificate, while the list is that of
   // `callers_stamp_`: parsing one takes as long as a small call.
@@ -264,6 +274,7 @@ absl::StatusOr<TransportSecurity> TransportSecurity::Open(
                           CheckOwnFiles(*files, job, role, clock->Now()));
   security.job_ = self.job;
   security.files_ = std::make_shared<WatchedFiles>(*files, clock);
+  SLUICE_RETURN_IF_ERROR(security.files_->Open());
   return security;
 }
 

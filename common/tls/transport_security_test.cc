@@ -228,6 +228,56 @@ class Admitting final : public proto::Exchange::Service {
   const TransportSecurity security_;
 };
 
+// A role's files as `sluice certs` names them in a folder, without ca.crl.
+std::string RoleFolder(const Authority& authority, TlsRole role) {
+  const std::string folder = absl::StrCat(
+      ::testing::TempDir(), "/",
+      ::testing::UnitTest::GetInstance()->current_test_info()->name());
+  std::filesystem::create_directories(folder);
+  const TlsFiles files = WriteRoleFiles(authority, role, Now());
+  std::filesystem::rename(files.ca, folder + "/ca.crt");
+  std::filesystem::rename(files.certificate, folder + "/tls.crt");
+  std::filesystem::rename(files.key, folder + "/tls.key");
+  return folder;
+}
+
+TEST(TransportSecurityTest, TheFirstListThatComesWhileTheServerRunsIsInForce) {
+  const Authority authority = NewAuthority();
+  TlsFlags flags;
+  flags.folder = RoleFolder(authority, TlsRole::kLead);
+  const auto lead = TransportSecurity::Open(flags, "", TlsRole::kLead);
+  ASSERT_TRUE(lead.ok()) << lead.status();
+  Admitting service(*lead);
+  const Server server(lead->ForServer(), &service);
+  const TlsFiles worker = WriteRoleFiles(authority, TlsRole::kWorker, Now());
+  const auto credentials = With(worker, TlsRole::kWorker).ToLead();
+  const auto connection = server.NewConnection(credentials);
+  EXPECT_TRUE(Server::Call(connection).ok());
+  EXPECT_TRUE(Server::Call(connection).ok());  // As one that is known.
+
+  const std::string list = flags.folder + "/ca.crl";
+  std::filesystem::rename(WriteRevoked(authority, worker, Now()), list);
+  EXPECT_FALSE(Server::Call(connection).ok());
+  EXPECT_FALSE(Server::Call(server.NewConnection(credentials)).ok());
+  // Nor does it revoke nobody again when it is gone.
+  std::filesystem::remove(list);
+  EXPECT_FALSE(Server::Call(connection).ok());
+  EXPECT_FALSE(Server::Call(server.NewConnection(credentials)).ok());
+  const auto other = As(authority, TlsRole::kWorker).ToLead();
+  EXPECT_TRUE(Server::Call(server.NewConnection(other)).ok());
+}
+
+TEST(TransportSecurityTest, AListThatCannotBeLookedAtIsNotTakenForNone) {
+  const Authority authority = NewAuthority();
+  TlsFlags flags;
+  flags.folder = RoleFolder(authority, TlsRole::kLead);
+  const std::string list = flags.folder + "/ca.crl";
+  std::filesystem::create_symlink(list, list);  // A loop.
+  const auto lead = TransportSecurity::Open(flags, "", TlsRole::kLead);
+  EXPECT_TRUE(absl::IsInvalidArgument(lead.status())) << lead.status();
+  EXPECT_THAT(std::string(lead.status().message()), HasSubstr(list));
+}
+
 // So it is where somebody writes it as another user and then changes the owner:
 // neither its size nor its time tell that it can be read now.
 TEST(TransportSecurityTest, AListThatCouldNotBeReadIsInForceOnceItCanBe) {
@@ -297,12 +347,14 @@ TEST(TlsFlagsTest, AFolderNamesItsFilesAndAFlagAnotherOne) {
   EXPECT_EQ((*files)->ca, "/no/such/ca.crt");
   EXPECT_EQ((*files)->certificate, "/no/such/tls.crt");
   EXPECT_EQ((*files)->key, "/no/such/tls.key");
-  EXPECT_EQ((*files)->crl, "") << "there is none";
+  EXPECT_EQ((*files)->crl, "/no/such/ca.crl");
+  EXPECT_TRUE((*files)->crl_may_come);
   flags.files.key = "/other.key";
   flags.files.crl = "/other.crl";
   files = FilesOf(flags);
   EXPECT_EQ((*files)->key, "/other.key");
   EXPECT_EQ((*files)->crl, "/other.crl");
+  EXPECT_FALSE((*files)->crl_may_come);
   EXPECT_EQ((*files)->ca, "/no/such/ca.crt");
 }
 
