@@ -1,12 +1,16 @@
 #include "common/files/atomic_file.h"
 
-#include <unistd.h>
-
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "common/secret.h"
 #include "common/status_macros.h"
 
 namespace sluice {
 namespace {
+
+// Bytes of chance in a temporary file's name: that of two containers on a
+// shared folder, whose processes both have the number 1, differ.
+constexpr int kChanceBytes = 8;
 
 using Next = std::function<absl::StatusOr<std::optional<absl::string_view>>()>;
 
@@ -32,7 +36,8 @@ absl::Status WriteAndSync(const std::string& path, const Next& next,
 
 absl::Status WriteFileAtomically(const std::string& path, const Next& next,
                                  FileOperations* files) {
-  const std::string temporary = absl::StrCat(path, ".tmp.", ::getpid());
+  const std::string temporary = absl::StrCat(
+      path, ".tmp.", absl::BytesToHexString(DrawSecret(kChanceBytes)));
   absl::Status status = WriteAndSync(temporary, next, files);
   if (status.ok()) status = files->Rename(temporary, path);
   if (!status.ok()) {

@@ -15,9 +15,9 @@ namespace sluice {
 
 // Writes `pieces`, one after the other, as the file `path`, so that a reader
 // sees either all of the old content or all of the new one, even after a power
-// failure. The file is written as `path`.tmp.PID, fsynced and renamed, and the
-// folder is fsynced. So only one thread of a process at a time may write a
-// path.
+// failure. The file is written under a name of its own (`path`.tmp., and 16
+// hexadecimal digits), fsynced and renamed, and the folder is fsynced. Of
+// several writers of a path, on whatever machines, the last one's is left.
 //
 // kUnavailable names the file, the operation and the system's reason, also if
 // the folder is missing. Then the temporary file has been removed and the old

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <optional>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -47,6 +48,25 @@ TEST(AtomicFileTest, NoTemporaryFileIsLeftBehind) {
     ++entries;
   }
   EXPECT_EQ(entries, 2);
+}
+
+// In two containers both processes have the number 1.
+TEST(AtomicFileTest, TwoWritersOfAPathDoNotTearTheFile) {
+  const std::string path = Folder() + "/file";
+  FileOperations* const files = FileOperations::Real();
+  // The second begins and ends while the first is in the middle.
+  int asked = 0;
+  const auto next = [&]() -> absl::StatusOr<std::optional<absl::string_view>> {
+    if (++asked == 2) {
+      EXPECT_TRUE(WriteFileAtomically(path, {"the second's"}, files).ok());
+      EXPECT_EQ(Read(path), "the second's");
+    }
+    if (asked == 3) return std::nullopt;
+    return absl::string_view(asked == 1 ? "the first" : ", whole");
+  };
+  const absl::Status first = WriteFileAtomically(path, next, files);
+  EXPECT_TRUE(first.ok()) << first;
+  EXPECT_EQ(Read(path), "the first, whole");
 }
 
 TEST(AtomicFileTest, AFailureNamesTheFileAndTheOperation) {
