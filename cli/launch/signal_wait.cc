@@ -8,8 +8,10 @@ namespace sluice {
 
 SignalWait::SignalWait() {
   sigemptyset(&taken_);
-  for (int signal : {SIGINT, SIGTERM, SIGCHLD}) sigaddset(&taken_, signal);
-  if (!IsIgnored(SIGHUP)) sigaddset(&taken_, SIGHUP);
+  for (int signal : {SIGTERM, SIGCHLD}) sigaddset(&taken_, signal);
+  for (int signal : {SIGINT, SIGHUP}) {
+    if (!IsIgnored(signal)) sigaddset(&taken_, signal);
+  }
   pthread_sigmask(SIG_BLOCK, &taken_, &before_);
 }
 

@@ -11,7 +11,8 @@ namespace sluice {
 
 // Blocks SIGINT, SIGTERM, SIGHUP and SIGCHLD for as long as it lives, and
 // returns them as values instead. Threads that start meanwhile inherit the
-// mask. A SIGHUP that is ignored (nohup) stays ignored.
+// mask. A SIGHUP that is ignored (nohup) stays ignored, and so does a SIGINT
+// (what a script starts with `&`).
 //
 // Not thread-safe: make it before the first other thread starts, and call it
 // from the thread that made it.

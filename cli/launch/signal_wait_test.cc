@@ -9,28 +9,34 @@ namespace {
 // What has been sent to this thread is there at once.
 constexpr absl::Duration kAtOnce = absl::ZeroDuration();
 
-// Sets what SIGHUP does, until its end.
-class HangUpIs {
+// Sets what a signal does, until its end.
+class SignalIs {
  public:
-  explicit HangUpIs(sighandler_t handler) : before_(signal(SIGHUP, handler)) {}
-  ~HangUpIs() { signal(SIGHUP, before_); }
+  SignalIs(int number, sighandler_t handler)
+      : number_(number), before_(signal(number, handler)) {}
+  ~SignalIs() { signal(number_, before_); }
 
  private:
+  const int number_;
   const sighandler_t before_;
 };
 
 TEST(SignalWaitTest, AHangUpIsTakenLikeAnInterrupt) {
-  const HangUpIs by_default(SIG_DFL);
-  SignalWait signals;
-  pthread_kill(pthread_self(), SIGHUP);
-  EXPECT_EQ(signals.WaitFor(kAtOnce), SIGHUP);
+  for (const int number : {SIGHUP, SIGINT}) {
+    const SignalIs by_default(number, SIG_DFL);
+    SignalWait signals;
+    pthread_kill(pthread_self(), number);
+    EXPECT_EQ(signals.WaitFor(kAtOnce), number);
+  }
 }
 
-TEST(SignalWaitTest, AHangUpThatWasIgnoredBeforeStaysIgnored) {
-  const HangUpIs ignored(SIG_IGN);
-  SignalWait signals;
-  pthread_kill(pthread_self(), SIGHUP);
-  EXPECT_EQ(signals.WaitFor(kAtOnce), std::nullopt);
+TEST(SignalWaitTest, WhatWasIgnoredBeforeStaysIgnored) {
+  for (const int number : {SIGHUP, SIGINT}) {
+    const SignalIs ignored(number, SIG_IGN);
+    SignalWait signals;
+    pthread_kill(pthread_self(), number);
+    EXPECT_EQ(signals.WaitFor(kAtOnce), std::nullopt);
+  }
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "common/process/ignored_signal.h"
 #include "common/process/named_thread.h"
 #include "common/status_macros.h"
 
@@ -18,8 +19,8 @@ namespace {
 sigset_t Signals() {
   sigset_t signals;
   sigemptyset(&signals);
-  sigaddset(&signals, SIGINT);
   sigaddset(&signals, SIGTERM);
+  if (!IsIgnored(SIGINT)) sigaddset(&signals, SIGINT);
   return signals;
 }
 

@@ -9,7 +9,9 @@
 namespace sluice {
 
 // Handles SIGINT and SIGTERM on its own thread, where, unlike in a signal
-// handler, any function may be called.
+// handler, any function may be called. A SIGINT that the process was started to
+// ignore stays ignored: shells have it so for what a script starts with `&`, so
+// that the user's Ctrl-C ends only what runs in the foreground.
 //
 // At most one exists at a time in a process.
 //
