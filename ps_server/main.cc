@@ -49,7 +49,8 @@ int main(int argc, char** argv) {
   if (!job.ok()) {
     spdlog::error("event=failed error={}",
                   sluice::LogValue(job.status().message()));
-    return sluice::kExitUsage;
+    return absl::IsUnavailable(job.status()) ? sluice::kExitRestart
+                                             : sluice::kExitUsage;
   }
   sluice::LetRead(job->job.output().mode());
   sluice::ShardDaemon daemon(&flags, &*job);

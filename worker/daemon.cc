@@ -75,7 +75,7 @@ int ExitCode(const absl::Status& status) {
 
 int UsageExitCode(const absl::Status& status) {
   spdlog::error("event=failed error={}", LogValue(status.message()));
-  return kExitUsage;
+  return absl::IsUnavailable(status) ? kExitRestart : kExitUsage;
 }
 
 int PortExitCode(const absl::Status& status) {

@@ -43,7 +43,7 @@ struct DaemonFlags {
 void AddDaemonFlags(CLI::App* app, DaemonFlags* flags);
 
 // The job, with the coordinator's address in cluster.coordinator.
-// kInvalidArgument or kNotFound say what is wrong.
+// kInvalidArgument or kNotFound say what is wrong. kUnavailable: as LoadJob's.
 absl::StatusOr<ResolvedJob> LoadDaemonJob(const DaemonFlags& flags);
 
 // How a process that is `role` talks to the others of its job.
@@ -56,7 +56,8 @@ absl::StatusOr<TransportSecurity> OpenSecurity(const DaemonFlags& flags,
 // Logs how the process failed, if it did; the exit code
 // (common/process/exit_codes.h).
 int ExitCode(const absl::Status& status);
-// The same for what is wrong with flags, job or certificates: 2.
+// The same for what is wrong with flags, job or certificates: 2, or 75 where
+// the system cannot say just now (kUnavailable).
 int UsageExitCode(const absl::Status& status);
 // The same for --http: 2 where it is no address, 1 where nobody can listen
 // there.

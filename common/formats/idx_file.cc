@@ -35,18 +35,16 @@ struct CloseGz {
 using GzFile = std::unique_ptr<gzFile_s, CloseGz>;
 
 absl::StatusOr<GzFile> Open(const std::string& path) {
-  SLUICE_RETURN_IF_ERROR(CheckRegular(path));
-  errno = 0;
+  // Says what is wrong; gzopen would wait for the writer of a FIFO.
+  SLUICE_RETURN_IF_ERROR(InputFile::Open(path).status());
   GzFile file(gzopen(path.c_str(), "rb"));
   if (file != nullptr) return file;
-  const std::string message =
-      absl::StrCat(path, ": cannot be opened: ", std::strerror(errno));
-  return errno == ENOENT ? absl::NotFoundError(message)
-                         : absl::InvalidArgumentError(message);
+  return absl::UnavailableError(
+      absl::StrCat(path, ": cannot be read: open: ", std::strerror(errno)));
 }
 
 // Reads up to `size` bytes; fewer at the end of the file. kDataLoss if the .gz
-// stream is damaged or cut.
+// stream is damaged or cut, kUnavailable if the system cannot read it.
 absl::StatusOr<int64_t> Read(gzFile file, const std::string& path, int64_t size,
                              uint8_t* to) {
   const int count = gzread(file, to, static_cast<unsigned>(size));
@@ -57,7 +55,9 @@ absl::StatusOr<int64_t> Read(gzFile file, const std::string& path, int64_t size,
     return absl::DataLossError(
         absl::StrCat(path, ": the .gz stream ends early"));
   }
-  return absl::DataLossError(absl::StrCat(path, ": cannot be read: ", error));
+  const std::string message = absl::StrCat(path, ": cannot be read: ", error);
+  return code == Z_ERRNO ? absl::UnavailableError(message)
+                         : absl::DataLossError(message);
 }
 
 absl::StatusOr<std::vector<int64_t>> ReadShape(gzFile file,

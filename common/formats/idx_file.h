@@ -18,10 +18,10 @@ struct IdxFile {
 };
 
 // The shape in the header of `path` (plain or .gz, whatever its name); every
-// dimension is at least 1. kNotFound: no such file. kInvalidArgument: it cannot
-// be opened, or has another type or number of dimensions than expected.
-// kDataLoss: its .gz stream is damaged. Messages name the file, what was
-// expected and what was found.
+// dimension is at least 1. Errors of InputFile::Open; kUnavailable also if the
+// system cannot read it. kInvalidArgument: it has another type or number of
+// dimensions than expected. kDataLoss: its .gz stream is damaged. Messages name
+// the file, what was expected and what was found.
 absl::StatusOr<std::vector<int64_t>> ReadIdxShape(const std::string& path,
                                                   int dimensions);
 

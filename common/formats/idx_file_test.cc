@@ -90,6 +90,14 @@ TEST(IdxFileTest, AFolderAndAFifoAreRefusedAndNotWaitedFor) {
   EXPECT_EQ(ReadIdxFile(fifo, 1).status().message(), fifo + ": is no file");
 }
 
+// /proc/self/mem is such a file: it is there, and its first byte is not.
+TEST(IdxFileTest, AFileThatTheSystemCannotReadIsNotTakenForADamagedOne) {
+  const absl::Status unread = ReadIdxShape("/proc/self/mem", 1).status();
+  EXPECT_EQ(unread.code(), absl::StatusCode::kUnavailable) << unread;
+  EXPECT_THAT(std::string(unread.message()),
+              HasSubstr("/proc/self/mem: cannot be read: "));
+}
+
 TEST(IdxFileTest, AnotherMagicIsRefusedWithBothValues) {
   const std::string path = WritePlain("floats", Header({1}, 13) + Values(4));
   const absl::Status status = ReadIdxShape(path, 1).status();

@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <system_error>
@@ -36,12 +37,26 @@ namespace {
 // Larger than any job file; catches a device or a data file given by mistake.
 constexpr int64_t kMostJobBytes = int64_t{1} << 24;
 
+// Why a job could not be opened. A file server that does not answer, or a
+// process without a free descriptor, says nothing about the job.
+absl::Status OpenError(const std::string& path, int reason) {
+  const std::string text = absl::StrCat(path, ": ", std::strerror(reason));
+  switch (reason) {
+    case ENOENT:
+      return absl::NotFoundError(absl::StrCat(path, ": no such file"));
+    case EACCES:
+    case ELOOP:
+    case ENAMETOOLONG:
+    case ENOTDIR:
+      return absl::InvalidArgumentError(text);
+  }
+  return absl::UnavailableError(text);
+}
+
+// A job may come from a pipe, which InputFile does not open.
 absl::StatusOr<std::string> ReadText(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  if (!file) {
-    return absl::NotFoundError(absl::StrCat(
-        path, ": ", errno == EACCES ? "Permission denied" : "no such file"));
-  }
+  if (!file) return OpenError(path, errno);
   std::error_code error;
   if (std::filesystem::is_directory(path, error)) {
     return absl::InvalidArgumentError(
@@ -50,7 +65,8 @@ absl::StatusOr<std::string> ReadText(const std::string& path) {
   std::string text(kMostJobBytes + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (file.bad() || (!file.eof() && file.gcount() == 0)) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": cannot be read"));
+    return absl::UnavailableError(
+        absl::StrCat(path, ": cannot be read: ", std::strerror(errno)));
   }
   if (file.gcount() > kMostJobBytes) {
     return absl::InvalidArgumentError(absl::StrCat(

@@ -26,8 +26,9 @@ struct ResolvedJob {
 };
 
 // Reads `path` (textproto), applies `overrides` ("a.b=c" each) in order, fills
-// in defaults, validates, and reads the headers of the data's files. kNotFound,
-// or kInvalidArgument:
+// in defaults, validates, and reads the headers of the data's files.
+// kUnavailable: the system cannot say just now what a file holds. kNotFound, or
+// kInvalidArgument:
 //   a typo       "job.textproto:12:3: ... no field named \"foo\""
 //   bad values   one line for each, all at once:
 //                "sync.k: must be 1 to 4 (cluster.workers) under K_SYNC, is 9"

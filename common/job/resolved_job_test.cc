@@ -1,6 +1,7 @@
 #include "common/job/resolved_job.h"
 
 #include <google/protobuf/message.h>
+#include <sys/resource.h>
 
 #include <fstream>
 
@@ -466,6 +467,29 @@ TEST(ResolvedJobTest, AMissingFileIsNamed) {
           .status();
   EXPECT_EQ(no_data.code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(no_data.message()), HasSubstr("/no/a"));
+}
+
+TEST(ResolvedJobTest, AFileThatCannotBeReadJustNowIsNotTakenForAMissingOne) {
+  const std::string path = testing::TempDir() + "/job_for_later.textproto";
+  std::ofstream(path) << kJob;
+  const std::string data = absl::StrReplaceAll(
+      "data.idx={train_images: '@' train_labels: '@' test_images: '@' "
+      "test_labels: '@'}",
+      {{"@", path}});
+  rlimit before = {};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none = {0, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  const absl::Status no_job = LoadJob(path, {}).status();
+  const absl::Status no_data = ParseJob(kJob, "job", {data}).status();
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(no_job, absl::UnavailableError(path + ": Too many open files"));
+  EXPECT_EQ(no_data.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(no_data.message()), HasSubstr("Too many open files"));
+  // It can be opened, and its first byte cannot be read.
+  EXPECT_EQ(LoadJob("/proc/self/mem", {}).status(),
+            absl::UnavailableError(
+                "/proc/self/mem: cannot be read: Input/output error"));
 }
 
 TEST(ResolvedJobTest, AFileIsReadUnderItsName) {

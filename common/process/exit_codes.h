@@ -15,9 +15,8 @@ inline constexpr int kExitUsage = 2;
 // Another lead has taken over the run. Do not start this one again.
 inline constexpr int kExitSuperseded = 3;
 // Start it again (EX_TEMPFAIL of sysexits.h): what it waited for in vain may
-// come yet (the coordinator, another process, the run's folder), or it was told
-// to
-// --yield.
+// come yet (the coordinator, another process, the run's folder, the file of the
+// job or the data), or it was told to --yield.
 inline constexpr int kExitRestart = 75;
 
 // Whether `status` is to end the process with kExitRestart.

@@ -80,6 +80,17 @@ class BadSurroundingsTest(unittest.TestCase):
             self.assertIn("nowhere.textproto: no such file",
                           self.refused(*command, status=2))
 
+    def test_a_job_that_the_system_cannot_read_is_tried_again(self):
+        # It can be opened, and its first byte cannot be read.
+        for command, status in (
+                ([harness.TOOL, "check", "/proc/self/mem"], 2),
+                ([harness.WORKER, "--worker=0", "--job=/proc/self/mem"], 75),
+                ([harness.EVALUATOR, "--job=/proc/self/mem"], 75),
+                ([harness.PS_SERVER, "--shard=0", "--job=/proc/self/mem"],
+                 75)):
+            self.assertIn("/proc/self/mem: cannot be read: Input/output error",
+                          self.refused(*command, status=status))
+
     def test_a_folder_in_the_place_of_a_job_is_named(self):
         folder = harness.scratch()
         self.assertIn(f"{folder}: is a folder, expected a job file",
