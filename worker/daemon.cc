@@ -8,6 +8,7 @@
 #include "absl/time/time.h"
 #include "common/process/exit_codes.h"
 #include "common/process/process_name.h"
+#include "common/rpc/channel_options.h"
 #include "common/rpc/grpc_log.h"
 #include "common/status_macros.h"
 #include "common/telemetry/log_value.h"
@@ -82,6 +83,9 @@ int PortExitCode(const absl::Status& status) {
   return absl::IsInvalidArgument(status) ? UsageExitCode(status)
                                          : ExitCode(status);
 }
+
+// The rest of a Join is small.
+static_assert(kMostJobTextBytes + (int64_t{1} << 20) <= kMaxMessageBytes);
 
 CoordinatorClient::Options SessionOptions(const ResolvedJob& job,
                                           const TransportSecurity& security,

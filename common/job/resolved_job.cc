@@ -182,6 +182,16 @@ std::string Fingerprint(const ResolvedJob& resolved) {
   return sha.Hex();
 }
 
+// A job that is longer could not join: no message has room for it.
+absl::Status CheckTextLength(const proto::Job& job, const std::string& name) {
+  const auto bytes = static_cast<int64_t>(FormatJob(job).size());
+  if (bytes <= kMostJobTextBytes) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(name, ": has ", bytes,
+                   " bytes with all defaults, a line for each field, ",
+                   "may have ", kMostJobTextBytes));
+}
+
 absl::Status Invalid(const std::vector<std::string>& violations) {
   if (violations.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrJoin(violations, "\n"));
@@ -324,6 +334,7 @@ absl::StatusOr<ResolvedJob> ParseJob(
                        .layout = std::move(layout),
                        .fingerprint = ""};
   SLUICE_RETURN_IF_ERROR(Invalid(ValidateTogether(resolved)));
+  SLUICE_RETURN_IF_ERROR(CheckTextLength(resolved.job, name));
   resolved.fingerprint = Fingerprint(resolved);
   return resolved;
 }

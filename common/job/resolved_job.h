@@ -1,6 +1,7 @@
 #ifndef SLUICE_COMMON_JOB_RESOLVED_JOB_H_
 #define SLUICE_COMMON_JOB_RESOLVED_JOB_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,10 @@
 #include "proto/job.pb.h"
 
 namespace sluice {
+
+// The longest text of a resolved job (FormatJob): each process sends it with
+// its Join, in one message.
+inline constexpr int64_t kMostJobTextBytes = int64_t{4} << 20;
 
 // A job that was read, completed with all defaults and found valid, with
 // everything derived from it. Every process resolves the same file by itself;

@@ -501,6 +501,20 @@ TEST(ResolvedJobTest, AFileIsReadUnderItsName) {
               HasSubstr(path + ":1:10: "));
 }
 
+TEST(ResolvedJobTest, AJobThatNoMessageHasRoomForIsRefused) {
+  const int64_t others =
+      FormatJob(Resolve({"output.run_dir=a"}).job).size() - 1;
+  const auto with_length = [&](int64_t bytes) {
+    const std::string folder(bytes - others, 'a');
+    return ParseJob(kJob, "job", {"output.run_dir=" + folder}).status();
+  };
+  EXPECT_TRUE(with_length(kMostJobTextBytes).ok());
+  EXPECT_EQ(with_length(kMostJobTextBytes + 1),
+            absl::InvalidArgumentError(
+                "job: has 4194305 bytes with all defaults, a line for each "
+                "field, may have 4194304"));
+}
+
 TEST(ResolvedJobTest, AFolderAndAnEndlessFileAreRefused) {
   EXPECT_FALSE(LoadJob(testing::TempDir(), {}).ok());
   EXPECT_THAT(std::string(LoadJob("/dev/zero", {}).status().message()),
