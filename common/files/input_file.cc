@@ -59,9 +59,4 @@ absl::Status InputFile::ReadAt(int64_t offset, int64_t bytes, void* to) const {
                    ": it ends there, it was longer before"));
 }
 
-absl::Status CheckRegular(const std::string& path) {
-  const absl::Status opened = InputFile::Open(path).status();
-  return absl::IsInvalidArgument(opened) ? opened : absl::OkStatus();
-}
-
 }  // namespace sluice

@@ -52,10 +52,6 @@ class InputFile {
   Identity identity_;
 };
 
-// kInvalidArgument, which names the path: what is there is no regular file, so
-// that opening it could wait for ever. OK where there is nothing, too.
-absl::Status CheckRegular(const std::string& path);
-
 }  // namespace sluice
 
 #endif  // SLUICE_COMMON_FILES_INPUT_FILE_H_

@@ -5,9 +5,7 @@
 // * exp(E / shape) with E exponential of mean 1.
 #include "common/job/delay_model.h"
 
-#include <cerrno>
 #include <cmath>
-#include <fstream>
 #include <numeric>
 #include <optional>
 #include <string>
@@ -15,6 +13,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "common/files/input_file.h"
 #include "common/random.h"
 #include "common/status_macros.h"
@@ -47,6 +46,23 @@ std::optional<TraceLine> ParseTraceLine(absl::string_view text) {
   return line;
 }
 
+// More lines than anybody draws; catches a data file given by mistake.
+constexpr int64_t kMostTraceBytes = int64_t{64} << 20;
+
+// The whole file: a part of a trace would be another distribution.
+absl::StatusOr<std::string> ReadTraceFile(const std::string& path,
+                                          FileOperations* files) {
+  SLUICE_ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(path, files));
+  if (file.size() > kMostTraceBytes) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": has ", file.size(),
+                                                   " bytes, a trace at most ",
+                                                   kMostTraceBytes));
+  }
+  std::string text(static_cast<size_t>(file.size()), '\0');
+  SLUICE_RETURN_IF_ERROR(file.ReadAt(0, file.size(), text.data()));
+  return text;
+}
+
 double MeanOf(const std::vector<double>& seconds) {
   return std::accumulate(seconds.begin(), seconds.end(), 0.0) /
          static_cast<double>(seconds.size());
@@ -54,21 +70,17 @@ double MeanOf(const std::vector<double>& seconds) {
 
 }  // namespace
 
-absl::Status DelayModel::ReadTrace() {
+absl::Status DelayModel::ReadTrace(FileOperations* files) {
   const std::string& path = delay_.trace().path();
-  SLUICE_RETURN_IF_ERROR(CheckRegular(path));
-  std::ifstream file(path);
-  if (!file) {
-    return absl::NotFoundError(absl::StrCat(
-        path, ": ", errno == EACCES ? "Permission denied" : "no such file"));
-  }
+  SLUICE_ASSIGN_OR_RETURN(const std::string all, ReadTraceFile(path, files));
   worker_traces_.resize(workers_);
-  std::string text;
-  for (int64_t number = 1; std::getline(file, text); ++number) {
+  // The last line may end without '\n'.
+  for (const absl::string_view text :
+       absl::StrSplit(absl::StripSuffix(all, "\n"), '\n')) {
     const auto line = ParseTraceLine(text);
     if (!line.has_value()) {
       return absl::InvalidArgumentError(absl::StrCat(
-          path, ":", number,
+          path, ":", trace_.size() + 1,
           ": expected a duration in milliseconds, 0 to 1e9, and perhaps a "
           "worker's number, found \"",
           text.substr(0, 40), "\""));
@@ -78,9 +90,7 @@ absl::Status DelayModel::ReadTrace() {
       worker_traces_[*line->worker].push_back(trace_.back());
     }
   }
-  if (!trace_.empty()) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(path, ": expected one duration a line, found none"));
+  return absl::OkStatus();
 }
 
 const std::vector<double>& DelayModel::TraceOf(int64_t worker) const {
@@ -91,7 +101,8 @@ const std::vector<double>& DelayModel::TraceOf(int64_t worker) const {
 absl::StatusOr<DelayModel> DelayModel::Create(const proto::Delay& delay,
                                               uint64_t seed,
                                               absl::string_view stream,
-                                              int workers) {
+                                              int workers,
+                                              FileOperations* files) {
   DelayModel model;
   model.delay_ = delay;
   // Each worker gets its own stream; the streams of two purposes do not meet.
@@ -103,7 +114,7 @@ absl::StatusOr<DelayModel> DelayModel::Create(const proto::Delay& delay,
         static_cast<int>(std::lround(delay.two_speed().slow_share() * workers));
   }
   if (delay.has_trace()) {
-    SLUICE_RETURN_IF_ERROR(model.ReadTrace());
+    SLUICE_RETURN_IF_ERROR(model.ReadTrace(files));
   }
   return model;
 }

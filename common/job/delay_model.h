@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "common/files/file_operations.h"
 #include "proto/job.pb.h"
 
 namespace sluice {
@@ -23,12 +24,12 @@ class DelayModel {
 
   // `delay`: valid, or without a kind for no delay. `stream` is the purpose of
   // the draws: "delays.latency". `workers` is cluster.workers; some of them may
-  // be slow. kNotFound, kInvalidArgument: the trace file cannot be read, or a
-  // line of it is malformed (the message names the line and what it holds).
-  static absl::StatusOr<DelayModel> Create(const proto::Delay& delay,
-                                           uint64_t seed,
-                                           absl::string_view stream,
-                                           int workers);
+  // be slow. Errors of InputFile for a trace (`files` reads it), and
+  // kInvalidArgument: a line of it is malformed (the message names the line and
+  // what it holds), or it is too large.
+  static absl::StatusOr<DelayModel> Create(
+      const proto::Delay& delay, uint64_t seed, absl::string_view stream,
+      int workers, FileOperations* files = FileOperations::Real());
 
   // The `index`-th draw of a worker, in seconds. Workers beyond `workers` may
   // draw too; none of them is slow. REQUIRES: worker >= 0, index >= 0.
@@ -46,7 +47,7 @@ class DelayModel {
   bool always_zero() const;
 
  private:
-  absl::Status ReadTrace();
+  absl::Status ReadTrace(FileOperations* files);
   // A draw for `worker` from the numbers of another, `stream`.
   double DrawFrom(int64_t stream, int64_t worker, int64_t index) const;
   // The durations that the worker draws from.

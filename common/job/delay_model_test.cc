@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
 
+#include "common/testing/faulty_reads.h"
 #include "gtest/gtest.h"
 
 namespace sluice {
@@ -127,6 +129,33 @@ TEST(DelayModelTest, ATraceGivesItsLinesAndRefusesWhatIsNoDuration) {
   delay.mutable_trace()->set_path(fifo);
   EXPECT_EQ(DelayModel::Create(delay, kSeed, "test", 1).status().message(),
             fifo + ": is no file");
+}
+
+// What had been read before it would be another distribution.
+TEST(DelayModelTest, ATraceThatCannotBeReadToItsEndIsNotTakenForAShorterOne) {
+  const std::string path = ::testing::TempDir() + "/trace_of_two.txt";
+  std::ofstream(path) << "10\n20";
+  proto::Delay delay;
+  delay.mutable_trace()->set_path(path);
+  FaultyReads whole;
+  ASSERT_TRUE(DelayModel::Create(delay, kSeed, "test", 1, &whole).ok());
+  EXPECT_EQ(whole.operations(), 2);  // It is opened and read.
+  for (int operation = 0; operation < whole.operations(); ++operation) {
+    FaultyReads files(FaultyReads::Fault::kFails, operation, 1);
+    EXPECT_EQ(
+        DelayModel::Create(delay, kSeed, "test", 1, &files).status().code(),
+        absl::StatusCode::kUnavailable);
+  }
+}
+
+TEST(DelayModelTest, AFileThatIsTooLargeForATraceIsNotRead) {
+  const std::string path = ::testing::TempDir() + "/trace_of_data.txt";
+  std::ofstream(path) << "10\n";
+  std::filesystem::resize_file(path, (64 << 20) + 1);
+  proto::Delay delay;
+  delay.mutable_trace()->set_path(path);
+  EXPECT_EQ(DelayModel::Create(delay, kSeed, "test", 1).status().message(),
+            path + ": has 67108865 bytes, a trace at most 67108864");
 }
 
 TEST(DelayModelTest, AWorkerThatATraceNamesDrawsFromItsOwnLines) {
