@@ -2,6 +2,7 @@
 
 #include <sys/resource.h>
 
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -36,7 +37,7 @@ TEST(AppendedFileTest, AfterAnErrorNoPartOfItIsThere) {
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
   const rlimit room = {10, before.rlim_max};
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &room), 0);
-  // One that the stream's buffer takes, and one that it does not.
+  // One of which a part has room, and one that is long.
   const absl::Status shorter = file->Append("2222222222\n");
   const absl::Status longer = file->Append(std::string(100000, '3') + "\n");
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
@@ -44,6 +45,24 @@ TEST(AppendedFileTest, AfterAnErrorNoPartOfItIsThere) {
   EXPECT_EQ(longer.message(), path + ": cannot be written: File too large");
   EXPECT_TRUE(file->Append("four\n").ok());
   EXPECT_EQ(TextOf(path), "one\nfour\n");
+}
+
+// As logrotate moves it away.
+TEST(AppendedFileTest, AfterAnErrorNoPartIsThereThoughTheFileHasMoved) {
+  SetUpProcess();
+  const std::string path = testing::TempDir() + "/moved";
+  auto file = AppendedFile::Open(path);
+  ASSERT_TRUE(file->Append("one\n").ok());
+  std::filesystem::rename(path, path + ".1");
+  rlimit before = {};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit room = {10, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &room), 0);
+  EXPECT_FALSE(file->Append("2222222222\n").ok());
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  EXPECT_TRUE(file->Append("three\n").ok());
+  EXPECT_EQ(TextOf(path + ".1"), "one\nthree\n");
+  EXPECT_EQ(TextOf(path), "");
 }
 
 }  // namespace
