@@ -1,3 +1,4 @@
+#include <limits>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -12,6 +13,11 @@ namespace {
 
 // Far above any use, and small enough that a product of two cannot overflow.
 constexpr int kMany = 1 << 20;
+
+// Of samples whose number the job says: in the most epochs (stop.epochs) they
+// are still countable in 64 bits.
+constexpr int64_t kMostSamples = int64_t{1} << 40;
+static_assert(kMostSamples < std::numeric_limits<int64_t>::max() / 1'000'000);
 
 std::string Path(const std::string& prefix, const std::string& field) {
   return absl::StrCat(prefix, ".", field);
@@ -85,10 +91,10 @@ void CheckJpeg(const proto::Jpeg& jpeg, bool evaluated, Checker* check) {
   check->Between(Path(prefix, "threads"), jpeg.threads(), 0, 1024);
   if (!jpeg.has_contents()) return;
   const proto::JpegContents& contents = jpeg.contents();
-  check->AtLeast(Path(prefix, "contents.train_samples"),
-                 contents.train_samples(), 1);
-  check->AtLeast(Path(prefix, "contents.test_samples"), contents.test_samples(),
-                 evaluated ? 1 : 0,
+  check->Between(Path(prefix, "contents.train_samples"),
+                 contents.train_samples(), int64_t{1}, kMostSamples);
+  check->Between(Path(prefix, "contents.test_samples"), contents.test_samples(),
+                 int64_t{evaluated}, kMostSamples,
                  evaluated ? " with evaluation.enabled" : "");
   check->AtLeast(Path(prefix, "contents.classes"), contents.classes(), 1);
 }
@@ -185,10 +191,10 @@ void CheckData(const proto::Data& data, bool evaluated, Checker* check) {
       CheckLinear(data.linear_regression(), evaluated, check);
       break;
     case proto::Data::kExternal:
-      check->AtLeast("data.external.train_samples",
-                     data.external().train_samples(), 1);
-      check->AtLeast("data.external.test_samples",
-                     data.external().test_samples(), 0);
+      check->Between("data.external.train_samples",
+                     data.external().train_samples(), int64_t{1}, kMostSamples);
+      check->Between("data.external.test_samples",
+                     data.external().test_samples(), int64_t{0}, kMostSamples);
       break;
     case proto::Data::READER_NOT_SET:
       check->Add(

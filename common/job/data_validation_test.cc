@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "common/job/resolved_job.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -150,12 +151,31 @@ TEST(DataValidationTest, TheContentsOfFoldersAreWhole) {
   const std::string jpeg = "jpeg { train: 'a' test: 'b' contents { ";
   EXPECT_THAT(
       Violations(jpeg + "} }"),
-      ElementsAre("data.jpeg.contents.train_samples: must be 1 or more, is 0",
-                  "data.jpeg.contents.test_samples: must be 1 or more with "
-                  "evaluation.enabled, is 0",
+      ElementsAre("data.jpeg.contents.train_samples: must be 1 to "
+                  "1099511627776, is 0",
+                  "data.jpeg.contents.test_samples: must be 1 to 1099511627776 "
+                  "with evaluation.enabled, is 0",
                   "data.jpeg.contents.classes: must be 1 or more, is 0"));
   EXPECT_THAT(Violations(jpeg + "train_samples: 1 classes: 1 } }", false),
               IsEmpty());
+}
+
+// So many that the lead's count of mini-batches would not fit into 64 bits.
+TEST(DataValidationTest, SamplesThatNobodyCouldCountAreRefused) {
+  for (const char* samples : {"1099511627777", "9223372036854775807"}) {
+    EXPECT_THAT(
+        Violations(absl::StrCat(
+                       "jpeg { train: 'a' contents { train_samples: ", samples,
+                       " test_samples: ", samples, " classes: 1 } }"),
+                   false),
+        ElementsAre(
+            absl::StrCat("data.jpeg.contents.train_samples: must be 1 to "
+                         "1099511627776, is ",
+                         samples),
+            absl::StrCat("data.jpeg.contents.test_samples: must be 0 to "
+                         "1099511627776, is ",
+                         samples)));
+  }
 }
 
 }  // namespace

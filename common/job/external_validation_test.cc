@@ -160,7 +160,10 @@ INSTANTIATE_TEST_SUITE_P(
              "model.external.tensor[5].shape[1]: must be 1 to 2147483648, is "
              "0"},
         Case{"data { external { train_samples: -1 } }",
-             "data.external.train_samples: must be 1 or more, is -1"}));
+             "data.external.train_samples: must be 1 to 1099511627776, is -1"},
+        Case{"data { external { train_samples: 9223372036854775807 } }",
+             "data.external.train_samples: must be 1 to 1099511627776, is "
+             "9223372036854775807"}));
 
 TEST(ExternalValidationTest, ModelAndDataAreExternalTogether) {
   EXPECT_THAT(Violations("data { linear_regression { features: 2 } }"),
