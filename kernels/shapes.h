@@ -80,7 +80,8 @@ struct Conv2dShape {
 
 // Square windows over each channel and `padding` beyond its edges; windows that
 // would stand over those are left out. What a window has of the padding counts
-// for nothing: neither for the maximum nor for the mean.
+// for nothing: neither for the maximum nor for the mean. NaN counts as larger
+// than every number, so that what diverged before a pool is seen behind it.
 enum class PoolKind { kMax, kAverage };
 struct PoolShape {
   using Op = MapOp;

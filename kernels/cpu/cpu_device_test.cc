@@ -222,6 +222,38 @@ TEST(CpuDeviceTest, LossesAgreeWithTheReference) {
   }
 }
 
+TEST(CpuDeviceTest, NanIsTheMaximumOfItsWindowWhereverItLies) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const auto cpu = Cpu();
+  const auto reference = MakeReferenceDevice();
+  // Each has one window, of all four pixels.
+  const PoolShape pairs = {
+      .height = 2, .width = 2, .kernel = 2, .stride = 2, .padding = 0};
+  const PoolShape padded = {
+      .height = 2, .width = 2, .kernel = 3, .stride = 3, .padding = 1};
+  for (const PoolShape& shape : {pairs, padded}) {
+    for (Device* const device : {cpu.get(), reference.get()}) {
+      const auto op = *device->Prepare(shape, 1);
+      for (size_t place = 0; place < 4; ++place) {
+        SCOPED_TRACE(testing::Message() << shape.kernel << " at " << place);
+        // Another one behind it changes nothing.
+        for (const bool another : {false, true}) {
+          std::vector<float> x = {3, 1, 2, 4}, dx(4, 7), want(4);
+          x[place] = nan;
+          if (another) x[3] = nan;
+          want[place] = 5;
+          float y = 0;
+          const float dy = 5;
+          ASSERT_TRUE(op->Forward(1, x.data(), &y).ok());
+          EXPECT_TRUE(std::isnan(y));
+          ASSERT_TRUE(op->Backward(1, x.data(), &y, &dy, dx.data()).ok());
+          EXPECT_EQ(dx, want);
+        }
+      }
+    }
+  }
+}
+
 TEST(CpuDeviceTest, NanReachesTheLoss) {
   const auto cpu = Cpu();
   const float nan = std::numeric_limits<float>::quiet_NaN();

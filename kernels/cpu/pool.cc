@@ -9,12 +9,18 @@
 namespace sluice::kernels {
 namespace {
 
+// The larger one, which NaN is.
+inline float Larger(float so_far, float v) {
+  const float larger = v > so_far ? v : so_far;
+  return v != v ? v : larger;
+}
+
+// Whether `x` is the maximum of its window, `y`.
+inline bool IsMaximum(float x, float y) { return (x == y) | (x != x); }
+
 // y[c] = max(y[c], x[c * stride])
 void MaxInto(const float* x, int64_t stride, int64_t n, float* y) {
-  for (int64_t c = 0; c < n; ++c) {
-    const float v = x[c * stride];
-    y[c] = v > y[c] ? v : y[c];
-  }
+  for (int64_t c = 0; c < n; ++c) y[c] = Larger(y[c], x[c * stride]);
 }
 
 // y[c] += x[c * stride]
@@ -27,7 +33,7 @@ void AddInto(const float* x, int64_t stride, int64_t n, float* y) {
 void RouteToMaximum(const float* x, const float* y, int64_t stride, int64_t n,
                     float* left, float* dx) {
   for (int64_t c = 0; c < n; ++c) {
-    const bool here = x[c * stride] == y[c];
+    const bool here = IsMaximum(x[c * stride], y[c]);
     dx[c * stride] += here ? left[c] : 0.0f;
     left[c] = here ? 0.0f : left[c];
   }
@@ -38,9 +44,8 @@ void RouteToMaximum(const float* x, const float* y, int64_t stride, int64_t n,
 void MaxOfPairs(const float* __restrict x0, const float* __restrict x1,
                 int64_t n, float* __restrict y) {
   for (int64_t c = 0; c < n; ++c) {
-    const float top = x0[2 * c + 1] > x0[2 * c] ? x0[2 * c + 1] : x0[2 * c];
-    const float left = x1[2 * c] > top ? x1[2 * c] : top;
-    y[c] = x1[2 * c + 1] > left ? x1[2 * c + 1] : left;
+    y[c] = Larger(Larger(Larger(x0[2 * c], x0[2 * c + 1]), x1[2 * c]),
+                  x1[2 * c + 1]);
   }
 }
 
@@ -55,13 +60,13 @@ void RouteToMaximumOfPairs(const float* __restrict x0,
     const float a = x0[2 * c], b = x0[2 * c + 1], d = x1[2 * c];
     const float e = x1[2 * c + 1];
     const float all = dy[c];
-    const float after_a = a == m ? 0.0f : all;
-    const float after_b = b == m ? 0.0f : after_a;
-    const float after_d = d == m ? 0.0f : after_b;
-    dx0[2 * c] = a == m ? all : 0.0f;
-    dx0[2 * c + 1] = b == m ? after_a : 0.0f;
-    dx1[2 * c] = d == m ? after_b : 0.0f;
-    dx1[2 * c + 1] = e == m ? after_d : 0.0f;
+    const float after_a = IsMaximum(a, m) ? 0.0f : all;
+    const float after_b = IsMaximum(b, m) ? 0.0f : after_a;
+    const float after_d = IsMaximum(d, m) ? 0.0f : after_b;
+    dx0[2 * c] = IsMaximum(a, m) ? all : 0.0f;
+    dx0[2 * c + 1] = IsMaximum(b, m) ? after_a : 0.0f;
+    dx1[2 * c] = IsMaximum(d, m) ? after_b : 0.0f;
+    dx1[2 * c + 1] = IsMaximum(e, m) ? after_d : 0.0f;
   }
 }
 

@@ -335,6 +335,34 @@ TEST_P(CudaMapTest, MeanSquaredErrorAgreesWithTheReference) {
   }
 }
 
+TEST_P(CudaMapTest, NanIsTheMaximumOfItsWindowWhereverItLies) {
+  constexpr int64_t kChannels = 8;
+  // One window a channel, of all four pixels.
+  const PoolShape shape = {.channels = kChannels,
+                           .height = 2,
+                           .width = 2,
+                           .kernel = 3,
+                           .stride = 3,
+                           .padding = 1};
+  const auto op = *device_->Prepare(shape, 1);
+  const auto dy =
+      Given(std::vector<float>(kChannels, 5), 0, Plane{kChannels, 1});
+  for (int64_t place = 0; place < 4; ++place) {
+    std::vector<float> values(4 * kChannels, 1), want(4 * kChannels);
+    for (int64_t c = 0; c < kChannels; ++c) {
+      values[4 * c + place] = std::numeric_limits<float>::quiet_NaN();
+      want[4 * c + place] = 5;
+    }
+    const auto x = Given(values, 0, Plane{kChannels, 4}),
+               y = Unwritten(kChannels, 0, Plane{kChannels, 1}),
+               dx = Unwritten(4 * kChannels, 0, Plane{kChannels, 4});
+    ASSERT_TRUE(op->Forward(1, x.data(), y.data()).ok());
+    for (const float v : y.Read()) EXPECT_TRUE(std::isnan(v)) << place;
+    ASSERT_TRUE(op->Backward(1, x.data(), y.data(), dy.data(), dx.data()).ok());
+    EXPECT_EQ(dx.Read(), want) << place;
+  }
+}
+
 TEST_P(CudaMapTest, NanReachesTheLoss) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const auto x = Given({nan});

@@ -51,12 +51,13 @@ void ForEachIn(const PoolShape& s, const Window& window, F f) {
   }
 }
 
-// Index of the first largest value of the window.
+// Index of the first largest value of the window; NaN is larger than any
+// number.
 template <typename T>
 int64_t FirstMaximum(const PoolShape& s, const T* x, const Window& window) {
   int64_t best = (window.plane * s.height + window.top) * s.width + window.left;
   ForEachIn(s, window, [&](int64_t i) {
-    if (x[i] > x[best]) best = i;
+    if (x[i] > x[best] || (std::isnan(x[i]) && !std::isnan(x[best]))) best = i;
   });
   return best;
 }

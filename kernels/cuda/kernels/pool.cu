@@ -160,7 +160,8 @@ SLUICE_HOST_DEVICE G Mean(const double* sums, double count) {
   return group;
 }
 
-// The first largest number of a window, in each of a group's channels.
+// The first largest number of a window, which NaN is, in each of a group's
+// channels.
 template <typename G>
 struct Maxima {
   G value;
@@ -173,7 +174,8 @@ struct Maxima {
     windows.ForEachIn(window, [&](uint32_t i) {
       const G group = x[i];
       for (uint32_t j = 0; j < G::kSize; ++j) {
-        if (!(Type::Widen(group.v[j]) > Type::Widen(value.v[j]))) continue;
+        const float v = Type::Widen(group.v[j]), most = Type::Widen(value.v[j]);
+        if (v <= most || most != most) continue;
         value.v[j] = group.v[j];
         here = i == place ? here | 1u << j : here & ~(1u << j);
       }
