@@ -1,5 +1,7 @@
 #include "kernels/cpu/cpu_device.h"
 
+#include <gnu/libc-version.h>
+
 #include <thread>
 
 #include "gmock/gmock.h"
@@ -274,6 +276,10 @@ TEST(CpuDeviceTest, TheDescriptionSaysWhatDecidesTheBits) {
   EXPECT_THAT(Cpu()->Description(), HasSubstr("avx"));
   EXPECT_THAT(Cpu()->Description(), HasSubstr("1 thread)"));
   EXPECT_THAT(Cpu(2)->Description(), HasSubstr("2 threads)"));
+  const std::string library =
+      std::string("glibc ") + gnu_get_libc_version() + ", ";
+  EXPECT_THAT(Cpu()->Description(), HasSubstr(library));
+  EXPECT_THAT(MakeReferenceDevice()->Description(), HasSubstr(library));
 }
 
 TEST(CpuDeviceTest, AProcessHasOneCeiling) {

@@ -4,9 +4,12 @@
 // formulas in kernels/shapes.h.
 #include "kernels/reference/reference_device.h"
 
+#include <gnu/libc-version.h>
+
 #include <algorithm>
 #include <cmath>
 
+#include "absl/strings/str_cat.h"
 #include "kernels/host_vector_op.h"
 #include "kernels/numerics.h"
 #include "kernels/reference/attention.h"
@@ -337,7 +340,11 @@ OpOr<MeanSquaredErrorShape> Make(const MeanSquaredErrorShape& shape) {
 class ReferenceDevice : public Device {
  public:
   std::string Description() const override {
-    return "reference (plain loops, sums in double, 1 thread)";
+    // glibc has exp, log, tanh and erf, each once with fma and once without.
+    return absl::StrCat("reference (plain loops, sums in double, glibc ",
+                        gnu_get_libc_version(), ", ",
+                        __builtin_cpu_supports("fma") ? "fma" : "no fma",
+                        ", 1 thread)");
   }
   void EnterThread() override { SetNumericMode(); }
 
