@@ -24,10 +24,9 @@ struct CifarImages {
 // How many classes the files' labels have.
 int CifarClasses(proto::Cifar::Classes classes);
 
-// Number of images in a file, computed from its size. kNotFound: no such file.
-// kInvalidArgument: not a regular file, or its size is 0 or not a multiple of
-// an image with its labels. Messages name the file, what was expected and what
-// was found.
+// Number of images in a file, computed from its size. Errors of InputFile.
+// kInvalidArgument also: its size is 0 or not a multiple of an image with its
+// labels. Messages name the file, what was expected and what was found.
 absl::StatusOr<int64_t> CountCifarImages(const std::string& path,
                                          proto::Cifar::Classes classes);
 

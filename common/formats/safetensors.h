@@ -36,8 +36,8 @@ absl::Status WriteSafetensors(
 // Thread-compatible.
 class SafetensorsFile {
  public:
-  // Reads the header. kNotFound: the file cannot be opened. kInvalidArgument:
-  // the tensors are not exactly those of the layout, or one is not F32.
+  // Reads the header. Errors of InputFile. kInvalidArgument also: the tensors
+  // are not exactly those of the layout, or one is not F32.
   // kDataLoss: the header is malformed, tensors overlap or leave gaps, or bytes
   // are missing or left over. Messages name the file, the tensor, what was
   // expected and what was found. `layout` is not kept.
@@ -45,10 +45,10 @@ class SafetensorsFile {
                                               const ParameterLayout& layout);
 
   // The floats of `range`, which must lie within the layout's flat vector.
-  // kDataLoss.
+  // kUnavailable: the system cannot read them just now.
   absl::StatusOr<std::vector<float>> Read(ParameterRange range) const;
 
-  // SHA-256 (hex) of the whole file, read piece by piece. kDataLoss.
+  // SHA-256 (hex) of the whole file, read piece by piece. kUnavailable, too.
   absl::StatusOr<std::string> Sha256() const;
 
  private:

@@ -16,14 +16,13 @@ constexpr int64_t kByteValues = 256;
 using TextPaths = google::protobuf::RepeatedPtrField<std::string>;
 
 // Number of samples of `length` bytes, each with its next byte, in the files
-// joined together. kNotFound: no such file. kInvalidArgument: a file is not
-// regular or is empty, or all together are shorter than one sample. Messages
-// name the file, what was expected and what was found.
+// joined together. Errors of InputFile. kInvalidArgument also: a file is empty,
+// or all together are shorter than one sample. Messages name the file, what was
+// expected and what was found.
 absl::StatusOr<int64_t> CountTextSamples(const TextPaths& paths,
                                          int64_t length);
 
-// The bytes of all files, joined. Errors of a single file as above, and
-// kDataLoss if one cannot be read.
+// The bytes of all files, joined. Errors of a single file as above.
 absl::StatusOr<std::vector<uint8_t>> ReadTextFiles(const TextPaths& paths);
 
 }  // namespace sluice

@@ -40,9 +40,10 @@ struct DataShape {
 
 // Reads only headers, of JPEG images their names, unless the job says what
 // there is (data.jpeg.contents), and of IDX files the labels. `data` has its
-// defaults filled in. kNotFound, kInvalidArgument (also if no reader is named)
-// and kDataLoss name the file, what was expected and what was found, as in
-// ReadIdxShape, CountCifarImages, ListTrainingJpegs and CountTextSamples.
+// defaults filled in. kInvalidArgument if no reader is named. kNotFound,
+// kInvalidArgument, kDataLoss and kUnavailable (the system cannot say just now)
+// name the file, what was expected and what was found, as in ReadIdxShape,
+// CountCifarImages, ListTrainingJpegs and CountTextSamples.
 absl::StatusOr<DataShape> ReadDataShape(const proto::Data& data);
 
 // Whether the reader keeps images in memory, one byte per pixel and channel.

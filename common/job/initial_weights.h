@@ -23,12 +23,13 @@ class InitialWeights {
   // SafetensorsFile::Open, prefixed with "model.init_from: ".
   static absl::StatusOr<InitialWeights> Open(const ResolvedJob& job);
 
-  // The weights of `range`. Of a file only that part is read. kDataLoss.
+  // The weights of `range`. Of a file only that part is read. Errors of
+  // SafetensorsFile::Read.
   // REQUIRES: `range` lies within the job's layout.
   absl::StatusOr<std::vector<float>> Read(ParameterRange range) const;
 
   // "sha256 ..." of the file's contents, all of which are read; empty if there
-  // is no file. kDataLoss.
+  // is no file. Errors of SafetensorsFile::Sha256.
   absl::StatusOr<std::string> Digest() const;
 
  private:
