@@ -119,12 +119,12 @@ void CheckModelFits(const ResolvedJob& resolved,
   }
 }
 
-// Finds violations that need the data and the model.
 // "jpeg", of data.jpeg.
 std::string ReaderName(const proto::Data& data) {
   return data.GetDescriptor()->FindFieldByNumber(data.reader_case())->name();
 }
 
+// Finds violations that need the data and the model.
 std::vector<std::string> ValidateTogether(const ResolvedJob& resolved) {
   const proto::Job& job = resolved.job;
   std::vector<std::string> violations;

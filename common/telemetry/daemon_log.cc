@@ -50,8 +50,8 @@ mode_t ModeOfOpenFile() {
 }
 
 // Redirects stdout and stderr to `file`. Each change is atomic for all threads
-// that write, so no line is lost or cut. False: nothing has changed, and a log
-// line says why.
+// that write, so no line is lost or cut. False: where stderr goes has not
+// changed, and a log line there says why.
 bool SendOutputTo(const std::string& file) {
   const int opened =
       open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC,

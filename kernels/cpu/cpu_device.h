@@ -29,9 +29,9 @@ struct CpuOptions {
   std::optional<InstructionSet> instruction_set = InstructionSet::kAvx2;
 };
 
-// The CPU: oneDNN for products, convolution and pooling, plain loops for the
-// rest. Results depend on the arguments and on what Description() says, also
-// across processes.
+// The CPU: oneDNN for products, convolution, tanh, sigmoid and the softmax of
+// attention, plain loops for the rest. Results depend on the arguments and on
+// what Description() says, also across processes.
 //
 // Errors as LimitInstructions's; kInvalidArgument for `threads`;
 // kFailedPrecondition: the machine lacks AVX2 or FMA, or OpenMP starts fewer
