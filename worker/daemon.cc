@@ -13,6 +13,7 @@
 #include "common/status_macros.h"
 #include "common/telemetry/log_value.h"
 #include "third_party/spdlog.h"
+#include "worker/cancel_token.h"
 #include "worker/model/make_device.h"
 
 namespace sluice {
@@ -226,6 +227,27 @@ void LogEndOfLife(const LifeEnd& end) {
 void LogNewLife(const proto::Welcome& welcome) {
   spdlog::warn("event=new_life incarnation={} generation={}",
                welcome.incarnation(), welcome.generation());
+}
+
+absl::Status MakeAgain(
+    const std::function<absl::StatusOr<ComputeContext>()>& make,
+    RejoinPolicy* rejoin, ComputeContext* context) {
+  int64_t restarts = context->restarts;
+  while (true) {
+    CancelToken().WaitFor(rejoin->pause());
+    context->gradient.reset();  // Before there are two of it.
+    context->measure.reset();
+    absl::StatusOr<ComputeContext> made = make();
+    ++restarts;
+    if (made.ok()) {
+      *context = *std::move(made);
+      context->restarts = restarts;
+      return absl::OkStatus();
+    }
+    const LifeEnd end = {.worked = made.status(), .gradient_broken = true};
+    if (!rejoin->Rejoins(end)) return made.status();
+    LogEndOfLife(end);
+  }
 }
 
 namespace {

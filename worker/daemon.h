@@ -19,6 +19,7 @@
 #include "common/tls/transport_security.h"
 #include "common/wire/float_type.h"
 #include "proto/coordinator.pb.h"
+#include "worker/compute_context.h"
 #include "worker/exchange/grpc_exchange.h"
 #include "worker/rejoin_policy.h"
 
@@ -142,6 +143,15 @@ class LeaveOnSignal {
 // Say that a life is over which another one follows, and that this has begun.
 void LogEndOfLife(const LifeEnd& end);
 void LogNewLife(const proto::Welcome& welcome);
+
+// Replaces what is broken in `*context` by what `make` returns, after
+// rejoin->pause(). An error of `make` counts as one more life that ended
+// because of it, so it is called again until `*rejoin` says no: then its error
+// is returned. Blocks. REQUIRES: the last that `*rejoin` decided was yes, of a
+// life whose gradient is broken.
+absl::Status MakeAgain(
+    const std::function<absl::StatusOr<ComputeContext>()>& make,
+    RejoinPolicy* rejoin, ComputeContext* context);
 
 // How the process ended, by its last life: by the coordinator's Finish if there
 // was one, else by what its work or the session say. OK: the run reached its

@@ -270,8 +270,8 @@ absl::Status RunEvaluator(const ResolvedJob& job, bool yields,
                           const TransportSecurity& security, ProcessPort* port,
                           const std::string& run_dir,
                           const std::vector<std::string>& command) {
-  SLUICE_ASSIGN_OR_RETURN(ComputeContext context,
-                          MakeEvaluatorContext(job, command));
+  const auto make = [&] { return MakeEvaluatorContext(job, command); };
+  SLUICE_ASSIGN_OR_RETURN(ComputeContext context, make());
   const std::string weights_path = WeightsPath(job, run_dir);
   LeaveOnSignal leave(yields);
   RejoinPolicy rejoin;
@@ -287,9 +287,7 @@ absl::Status RunEvaluator(const ResolvedJob& job, bool yields,
     }
     LogEndOfLife(end);
     if (!end.gradient_broken) continue;
-    CancelToken().WaitFor(rejoin.pause());
-    context.measure.reset();  // Before there are two of it.
-    SLUICE_ASSIGN_OR_RETURN(context, MakeEvaluatorContext(job, command));
+    SLUICE_RETURN_IF_ERROR(MakeAgain(make, &rejoin, &context));
   }
 }
 

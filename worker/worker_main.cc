@@ -46,7 +46,6 @@
 #include "common/tls/transport_security.h"
 #include "common/wire/job_wire_types.h"
 #include "third_party/spdlog.h"
-#include "worker/cancel_token.h"
 #include "worker/compute_context.h"
 #include "worker/daemon.h"
 #include "worker/data/data_source.h"
@@ -382,8 +381,10 @@ absl::Status RunWorker(Process& process, std::optional<WorkerId> given,
       const std::unique_ptr<GroupLinks> links,
       GroupLinks::Open(process.member, job, id, process.listener.get(), &turn,
                        process.security));
-  SLUICE_ASSIGN_OR_RETURN(ComputeContext context,
-                          MakeContext(process, id, &turn, links.get()));
+  const auto make = [&] {
+    return MakeContext(process, id, &turn, links.get());
+  };
+  SLUICE_ASSIGN_OR_RETURN(ComputeContext context, make());
   Self self = {.process = process, .slot = slot, .links = *links};
   std::unique_ptr<Timeline> timeline;
   if (!process.timeline.empty()) {
@@ -425,12 +426,7 @@ absl::Status RunWorker(Process& process, std::optional<WorkerId> given,
     }
     LogEndOfLife(end);
     if (!end.gradient_broken) continue;
-    CancelToken().WaitFor(rejoin.pause());
-    const int64_t restarts = context.restarts + 1;
-    context.gradient.reset();  // Before there are two of it.
-    SLUICE_ASSIGN_OR_RETURN(context,
-                            MakeContext(process, id, &turn, links.get()));
-    context.restarts = restarts;
+    SLUICE_RETURN_IF_ERROR(MakeAgain(make, &rejoin, &context));
     say_inputs();
   }
 }

@@ -75,6 +75,22 @@ def weights_sha256(run):
     return digest
 
 
+# Of each role the second process fails before it is READY.
+FAILS_ONCE = f"""
+import pathlib, sys
+sys.path.insert(0, {str(PROGRAM.parent)!r})
+from linear_model import model_process, prepare
+
+def prepare_but_once(description):
+    with open(sys.argv[1] + description.role, "a+") as starts:
+        starts.write("x")
+        if starts.tell() == 2:
+            raise MemoryError("the one before it still has it")
+    return prepare(description)
+
+model_process.serve(prepare_but_once)
+"""
+
 # An evaluation every six or seven updates.
 MEASURED = harness.sets(["data.external.test_samples=30",
                          "evaluation.every_epochs=1"])
@@ -274,6 +290,32 @@ class ModelProcessTest(unittest.TestCase):
         self.assertRegex(log, r"event=life_over reason=\"the model process "
                          r"\(pid \d+, .*\) has said nothing for 3s in task")
         self.assertIn("event=new_life incarnation=2", log)
+
+    def test_one_that_cannot_be_started_again_at_once_is_tried_anew(self):
+        job = write_job(200)
+        program = harness.scratch() / "fails_once.py"
+        program.write_text(FAILS_ONCE)
+        quiet = harness.train(job, *MEASURED, "--", PROGRAM)
+        with cluster.Training(
+                job, "--workers=1", *MEASURED,
+                "--set=delays.compute.constant.ms=5", "--", "/usr/bin/python3",
+                "-B", program, f"{harness.scratch()}/starts-") as run:
+            run.await_version(2)
+            harness.wait_until(
+                lambda: "event=evaluated" in run.log("evaluator"),
+                "the first evaluation", run.process)
+            for name in ("worker-0", "evaluator"):
+                os.kill(run.model_process(name, program), signal.SIGKILL)
+            output = run.end()
+            self.assertEqual(run.process.returncode, 0, output)
+            for name in ("worker-0", "evaluator"):
+                log = run.log(name)
+                self.assertIn("failed before it was ready: MemoryError: the "
+                              "one before it still has it", log)
+                self.assertEqual(log.count("event=life_over"), 2, log)
+                self.assertEqual(log.count("event=new_life"), 1, log)
+            self.assertIn(" model_restarts_total=2 ", run.log("worker-0"))
+            self.assertEqual(weights_sha256(run), weights_sha256(quiet))
 
     def test_chaos_finds_the_same_bits_and_an_exact_ledger(self):
         # A worker's model process dies with it. The argument looks like a
