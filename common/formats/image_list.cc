@@ -385,7 +385,7 @@ absl::StatusOr<std::string> ImageList::Bytes(int64_t i) const {
                           ? container.path
                           : absl::StrCat(container.path, "/", NameOf(image))));
   if (container.archive.has_value() && file.identity() != *container.archive) {
-    return absl::FailedPreconditionError(absl::StrCat(
+    return absl::NotFoundError(absl::StrCat(  // What was listed is gone.
         container.path,
         ": has been replaced or written to since it was listed, expected the "
         "same file for as long as a process reads it"));

@@ -61,8 +61,8 @@ class ImageList {
   // "train/cat/1.jpg" or "train-0.tar: 1.jpg", with what is not ASCII escaped.
   std::string PathOf(int64_t i) const;
   // The bytes of image i. kNotFound, kUnavailable and kDataLoss, which is a
-  // file of more than 256 MiB, name it; kFailedPrecondition names an archive
-  // that is not what was listed any more.
+  // file of more than 256 MiB, name it; kNotFound also names an archive that is
+  // not what was listed any more.
   absl::StatusOr<std::string> Bytes(int64_t i) const;
   // SHA-256 (hex) over classes, names, labels and order.
   std::string Digest() const;

@@ -257,7 +257,7 @@ TEST_F(ImageListTest, AnArchiveThatIsReplacedIsReadNoMore) {
   std::filesystem::rename(Tar("other.tar", {{"1.jpg", "y"}, {"1.cls", "1"}}),
                           archive);
   const auto bytes = list->Bytes(0);
-  EXPECT_EQ(bytes.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(bytes.status().code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(bytes.status().message()),
               HasSubstr("/replaced.tar: has been replaced or written to"));
 }

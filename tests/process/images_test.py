@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import unittest
 
+import cluster
 import harness
 
 SCRIPT = harness.ROOT / "tools/make_image_tree.py"
@@ -82,6 +83,24 @@ class ImagesTest(unittest.TestCase):
         failed = train(folder, *SYNC, "data.jpeg.on_damage=FAIL").result
         self.assertNotEqual(failed.returncode, 0)
         self.assertRegex(failed.stdout + failed.stderr, r"/train/\S+\.jpg: ")
+
+    def test_a_tar_file_that_is_replaced_ends_the_worker(self):
+        folder = tree("--tar")
+        job = harness.write_job(JOB.replace('"images/', f'"{folder}/'))
+        with cluster.Training(job, *harness.sets([
+                "stop={updates: 100000}", "evaluation.every_epochs=0",
+                "cluster.workers=1", "data.sharding=DYNAMIC"])) as run:
+            run.await_version(2)
+            for tar in list(folder.glob("train/*.tar")):
+                shutil.copy(tar, f"{tar}.new")
+                os.replace(f"{tar}.new", tar)
+            output = run.end()
+            self.assertEqual(run.process.returncode, 1, output)
+            said = r"\.tar: has been replaced or written to since it was listed"
+            self.assertRegex(output, said)
+            log = run.log("worker-0")
+            self.assertRegex(log, said)
+            self.assertNotIn("event=new_life", log)
 
     def test_who_reads_no_image_needs_no_folder(self):
         """The shard stands where no images are."""
