@@ -9,13 +9,16 @@
 namespace sluice {
 
 Measurement MeasurementOf(const Model::Result& result, bool classification,
-                          int64_t labels) {
+                          int64_t labels, int64_t damaged) {
   Measurement measurement;
   measurement.samples = result.samples;
   measurement.loss = result.loss;
   if (classification) {
     measurement.accuracy =
         static_cast<double>(result.correct) / static_cast<double>(labels);
+  }
+  if (damaged > 0) {
+    measurement.logged["damaged_samples"] = static_cast<double>(damaged);
   }
   return measurement;
 }
@@ -43,11 +46,8 @@ absl::StatusOr<Measurement> Measure(const DataSource& test, int batch_size,
                           model->Evaluate(next, weights));
   SLUICE_RETURN_IF_ERROR(read);
   if (at < test.size()) return absl::AbortedError("the run is over");
-  Measurement measurement = MeasurementOf(result, classification, labels);
-  if (const int64_t damaged = test.damaged() - damaged_before; damaged > 0) {
-    measurement.logged["damaged_samples"] = static_cast<double>(damaged);
-  }
-  return measurement;
+  return MeasurementOf(result, classification, labels,
+                       test.damaged() - damaged_before);
 }
 
 }  // namespace sluice

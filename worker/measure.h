@@ -14,9 +14,10 @@
 namespace sluice {
 
 // What `result`, of the whole test split, says of a version; `labels`: how many
-// there are in it.
+// there are in it; `damaged`: in how many places of damaged samples others
+// stood.
 Measurement MeasurementOf(const Model::Result& result, bool classification,
-                          int64_t labels);
+                          int64_t labels, int64_t damaged);
 
 // Measures `model` at `weights` on all of `test`, `batch_size` samples a
 // forward pass, always in the same order: the same bits every time. kAborted

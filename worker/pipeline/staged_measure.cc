@@ -101,6 +101,7 @@ absl::StatusOr<Measurement> StagedMeasure::Measure(Version version,
                                                    const Load& load,
                                                    const CancelToken& cancel) {
   for (const auto& shelf : shelves_) shelf->Clear();
+  const int64_t damaged_before = test_.damaged();
   Model::Result total;
   int64_t labels = 0;
   Batch read;                  // By the first stage.
@@ -135,7 +136,8 @@ absl::StatusOr<Measurement> StagedMeasure::Measure(Version version,
       }
     }
   }
-  return MeasurementOf(total, classification_, labels);
+  return MeasurementOf(total, classification_, labels,
+                       test_.damaged() - damaged_before);
 }
 
 }  // namespace sluice

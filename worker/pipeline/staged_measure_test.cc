@@ -15,6 +15,7 @@ namespace sluice {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::Pair;
 
 constexpr char kConvolutions[] = R"(
   data { synthetic_images { channels: 3 height: 8 width: 8 classes: 10
@@ -101,7 +102,7 @@ TEST(StagedMeasureTest, ItHasTheBitsOfTheWholeModel) {
   }
 }
 
-// Of which each reading is counted.
+// Of which each reading is counted, and samples 0 and 1 are damaged.
 class CountedSource final : public DataSource {
  public:
   explicit CountedSource(const DataSource* source) : source_(*source) {}
@@ -109,13 +110,15 @@ class CountedSource final : public DataSource {
   absl::Status Gather(absl::Span<const int64_t> indices,
                       Batch* batch) const override {
     samples_ += static_cast<int64_t>(indices.size());
+    for (const int64_t i : indices) damaged_ += i < 2 ? 1 : 0;
     return source_.Gather(indices, batch);
   }
+  int64_t damaged() const override { return damaged_; }
   int64_t samples() const { return samples_; }
 
  private:
   const DataSource& source_;
-  mutable int64_t samples_ = 0;
+  mutable int64_t samples_ = 0, damaged_ = 0;
 };
 
 // Decoding them costs more than a small stage does.
@@ -133,6 +136,21 @@ TEST(StagedMeasureTest, SamplesAreReadForTheFirstStageAlone) {
     std::vector<int> loads;
     MeasureBy(by_stages, job, Weights(job), &loads);
     EXPECT_EQ(test.samples() - before, test.size());
+  }
+}
+
+TEST(StagedMeasureTest, AResultSaysHowManyOfItsSamplesWereDamaged) {
+  const ResolvedJob job = Job(kConvolutions, 2);
+  const auto context = MakeTestContext(Job(kConvolutions, 1));
+  const CountedSource test(context->data.get());
+  auto staged = StagedMeasure::Create(job, &test, context->device.get());
+  ASSERT_TRUE(staged.ok()) << staged.status();
+  ComputeContext by_stages;
+  by_stages.measure = *std::move(staged);
+  for (int i = 0; i < 2; ++i) {
+    std::vector<int> loads;
+    EXPECT_THAT(MeasureBy(by_stages, job, Weights(job), &loads).logged,
+                ElementsAre(Pair("damaged_samples", 2)));
   }
 }
 
