@@ -45,6 +45,9 @@ absl::StatusOr<proto::Evaluated> Evaluator::Run(const proto::Evaluate& request,
   // Else the disk or the user's program failed, with the weights here.
   if (loaded < 0 && ShardIsLost(status)) return status;
   if (!status.ok() && measure_.broken()) return status;
+  if (!status.ok() && cancel.cancelled()) {
+    return absl::AbortedError(status.message());
+  }
   if (!status.ok()) answer.set_error(std::string(status.message()));
   return answer;
 }

@@ -35,8 +35,8 @@ class Evaluator {
             VersionMeasure* measure, std::vector<Exchange*> exchanges);
 
   // Blocks. What goes wrong is in the answer's `error`; the evaluator can go
-  // on. An error instead of an answer: a shard is lost (ShardIsLost), or what
-  // measures is broken.
+  // on. An error instead of an answer: a shard is lost (ShardIsLost), what
+  // measures is broken, or, kAborted, `cancel` was set before the end.
   absl::StatusOr<proto::Evaluated> Run(const proto::Evaluate& request,
                                        Generation generation,
                                        const CancelToken& cancel);

@@ -90,6 +90,7 @@ void Serve(Mailbox<proto::FromCoordinator>* mailbox,
     }
     if (!message->has_evaluate()) continue;
     absl::StatusOr<proto::Evaluated> answer = evaluate(message->evaluate());
+    if (absl::IsAborted(answer.status())) return;  // With the session.
     end->worked = answer.status();
     if (!answer.ok()) return;
     LogAnswer(*answer);

@@ -80,13 +80,13 @@ TEST_F(EvaluatorTest, ExactlyThePinnedVersionIsPulled) {
   EXPECT_TRUE(exchange_.pulled->exact);
 }
 
-TEST_F(EvaluatorTest, ARunThatIsOverIsMeasuredNoFurther) {
+// It did not fail: the coordinator asks for it again, unless the run is over.
+TEST_F(EvaluatorTest, AnEvaluationThatIsCancelledEndsAndHasNoAnswer) {
   model_->on_evaluate = [this] {
     if (model_->evaluated.size() == 2) token_.Cancel();
   };
-  const proto::Evaluated evaluated = Run(7);
-  EXPECT_EQ(evaluated.error(), "the run is over");
-  EXPECT_EQ(evaluated.samples(), 0);
+  EXPECT_EQ(evaluator_.Run({}, Generation(2), token_).status(),
+            absl::AbortedError("given up"));
   EXPECT_THAT(model_->evaluated, ElementsAre(4, 4));
 }
 
@@ -170,9 +170,10 @@ TEST_F(EvaluatorTest, WhereWhatMeasuresIsBrokenThereIsNoAnswerButTheWeights) {
   EXPECT_EQ(*ReadSafetensors(path_, layout_), exchange_.weights);
 }
 
-TEST_F(EvaluatorTest, TheEndOfTheRunStopsAnEvaluation) {
+TEST_F(EvaluatorTest, OneThatWasCancelledBeforehandDoesNotBegin) {
   token_.Cancel();
-  EXPECT_NE(Run(7).error(), "");
+  EXPECT_EQ(evaluator_.Run({}, Generation(2), token_).status().code(),
+            absl::StatusCode::kAborted);
   EXPECT_TRUE(model_->evaluated.empty());
 }
 

@@ -45,7 +45,7 @@ absl::StatusOr<Measurement> Measure(const DataSource& test, int batch_size,
   SLUICE_ASSIGN_OR_RETURN(const Model::Result result,
                           model->Evaluate(next, weights));
   SLUICE_RETURN_IF_ERROR(read);
-  if (at < test.size()) return absl::AbortedError("the run is over");
+  if (at < test.size()) return absl::AbortedError("given up");
   return MeasurementOf(result, classification, labels,
                        test.damaged() - damaged_before);
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/python3 -B
 """Model processes of the evaluator that fail in each evaluation, or stand
-still in one."""
+still in one, and an evaluation that is given up."""
 
 import os
 import signal
@@ -24,6 +24,25 @@ def prepare_to_fail(description):
     return prepare(description)
 
 model_process.serve(prepare_to_fail)
+"""
+
+
+WAITING = f"""
+import pathlib, sys, time
+sys.path.insert(0, {str(PROGRAM.parent)!r})
+from linear_model import measure, model_process, prepare
+
+def measure_later(evaluation):
+    while not pathlib.Path(sys.argv[1]).exists():
+        evaluation.check()
+        time.sleep(0.01)  # As a slow evaluation.
+    return measure(evaluation)
+
+def prepare_to_wait(description):
+    is_evaluator = description.role == "evaluator"
+    return measure_later if is_evaluator else prepare(description)
+
+model_process.serve(prepare_to_wait)
 """
 
 
@@ -62,6 +81,24 @@ class FailingMeasureTest(unittest.TestCase):
                           "version 100 and was killed", run.log("evaluator"))
             # What was given up is no failed evaluation.
             self.assertEqual(run.status()["phase"], "finishing")
+
+    def test_an_evaluation_that_a_recovery_interrupts_has_not_failed(self):
+        program, go = harness.scratch() / "waiting.py", harness.scratch() / "go"
+        program.write_text(WAITING)
+        with cluster.Training(write_job(), *MEASURED_ONCE, "--shards=2", "--",
+                              "/usr/bin/python3", "-B", program, go) as run:
+            run.await_status(lambda s: "evaluate version 20" in
+                             s.get("waiting_for", ""), "the final evaluation")
+            run.signal("ps_server-1", signal.SIGKILL)
+            harness.wait_until(
+                lambda: "event=new_life" in run.log("evaluator"),
+                "the evaluator to join the next generation", run.process)
+            go.touch()
+            output = run.end()
+            self.assertEqual(run.process.returncode, 0, output)
+            log = run.log("evaluator")
+            self.assertNotIn("event=evaluation_failed", log)
+            self.assertEqual(log.count("event=evaluated version=20 "), 1, log)
 
 
 if __name__ == "__main__":

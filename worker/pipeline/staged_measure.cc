@@ -117,7 +117,7 @@ absl::StatusOr<Measurement> StagedMeasure::Measure(Version version,
                               weights_on_device_->ToDevice(loaded));
       stages_[s].model->BeginTask();
       for (int64_t at = block; at < end; at += batch_size_) {
-        if (cancel.cancelled()) return absl::AbortedError("the run is over");
+        if (cancel.cancelled()) return absl::AbortedError("given up");
         if (s == 0) {
           indices.resize(std::min<int64_t>(batch_size_, end - at));
           std::iota(indices.begin(), indices.end(), at);
