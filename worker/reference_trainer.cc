@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "absl/status/status.h"
+#include "common/batch_grid.h"
 #include "common/job/initial_weights.h"
 #include "common/job/job_learning_rate.h"
 #include "common/job/learning_rate.h"
@@ -13,6 +14,7 @@
 #include "common/wire/job_wire_types.h"
 #include "common/wire/wire_format.h"
 #include "worker/cancel_token.h"
+#include "worker/data/batch_samples.h"
 #include "worker/flow.h"
 #include "worker/job_sampling.h"
 #include "worker/native_gradient.h"
@@ -46,9 +48,11 @@ absl::Status CheckSupported(const proto::Job& job) {
 // Mini-batches of the whole run.
 int64_t TotalBatches(const ResolvedJob& job) {
   if (!job.job.stop().has_epochs()) return std::numeric_limits<int64_t>::max();
+  const BatchSampling sampling = JobSampling(job);
+  const BatchGrid grid(sampling.train_samples, sampling.batch_size,
+                       sampling.partitions);
   const double batches =
-      job.job.stop().epochs() * static_cast<double>(job.data.BatchesPerEpoch(
-                                    job.job.data().batch_size()));
+      job.job.stop().epochs() * static_cast<double>(grid.batches_per_epoch());
   // The margin keeps 0.07 epochs of 100 mini-batches at 7, not 8.
   return static_cast<int64_t>(std::ceil(batches - 1e-12 * batches));
 }

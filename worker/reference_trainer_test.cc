@@ -17,7 +17,8 @@ using ::testing::SizeIs;
 // weights and a bias. With FakeModel the gradient is everywhere the mean of
 // the mini-batch's sample numbers plus the weight itself.
 ResolvedJob JobWith(const std::string& sync, const std::string& sgd,
-                    const std::string& stop) {
+                    const std::string& stop,
+                    const std::vector<std::string>& overrides = {}) {
   const auto job = ParseJob(
       absl::StrCat("sync { ", sync, " } optimizer { learning_rate: 0.5 sgd { ",
                    sgd, " } } data { linear_regression { features: 3 ",
@@ -25,7 +26,7 @@ ResolvedJob JobWith(const std::string& sync, const std::string& sgd,
                    "model { loss: MEAN_SQUARED_ERROR ",
                    "layer { dense { units: 1 initializer { kind: CONSTANT ",
                    "value: 1 } } } } stop { ", stop, " }"),
-      "test", {});
+      "test", overrides);
   EXPECT_TRUE(job.ok()) << job.status();
   return *job;
 }
@@ -59,6 +60,18 @@ TEST_F(ReferenceTrainerTest, TheLastUpdateTakesWhatIsLeft) {
   // Samples 0 to 7 have the mean 3.5; the last mini-batch's two have 8.5.
   const float first = 1 - 0.5f * (3.5f + 1);
   EXPECT_FLOAT_EQ(result->weights[0], first - 0.5f * (8.5f + first));
+}
+
+TEST_F(ReferenceTrainerTest, AnEpochOfStaticDataHasAllPartitionsMiniBatches) {
+  const auto result =
+      Train(JobWith("policy: SYNC", "", "epochs: 1",
+                    {"cluster.workers=2", "data.sharding=STATIC"}));
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->version, Version(2));
+  // Of 0 to 4 and of 5 to 9 the first four, then the last: four mini-batches,
+  // where 10 samples in one partition would be three.
+  const float first = 1 - 0.5f * ((1.5f + 6.5f) / 2 + 1);
+  EXPECT_FLOAT_EQ(result->weights[0], first - 0.5f * ((4 + 9) / 2.0f + first));
 }
 
 TEST_F(ReferenceTrainerTest, DecayLeavesOutTheBiasAndMomentumRemembers) {

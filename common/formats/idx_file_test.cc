@@ -195,8 +195,6 @@ TEST(DataShapeTest, HeadersGiveSamplesAndShape) {
   EXPECT_TRUE(shape->classification);
   EXPECT_EQ(shape->classes, 5 * 7 + 1);
   EXPECT_THAT(shape->largest_label_at, testing::StartsWith("sample 5 of "));
-  EXPECT_EQ(shape->BatchesPerEpoch(4), 2);
-  EXPECT_EQ(shape->BatchesPerEpoch(6), 1);
 }
 
 TEST(DataShapeTest, AnImageWithoutALabelIsRefused) {

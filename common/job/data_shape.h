@@ -32,10 +32,6 @@ struct DataShape {
     for (const int64_t extent : input_shape) product *= extent;
     return product;
   }
-  // Mini-batches of an epoch under DYNAMIC sharding; the last one may be short.
-  int64_t BatchesPerEpoch(int batch_size) const {
-    return (train_samples + batch_size - 1) / batch_size;
-  }
 };
 
 // Reads only headers, of JPEG images their names, unless the job says what

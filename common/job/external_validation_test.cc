@@ -62,7 +62,6 @@ TEST(ExternalValidationTest, TheTableIsTheLayout) {
   EXPECT_EQ(tensors[3].moving_average, 0.1);
   EXPECT_EQ(tensors[4].moving_average, 1);
   EXPECT_EQ(job->data.train_samples, 100);
-  EXPECT_EQ(job->data.BatchesPerEpoch(8), 13);
   EXPECT_EQ(job->job.model().loss(), proto::Model::MODEL_PROCESS);
 }
 

@@ -42,7 +42,6 @@ std::string Error(const std::vector<std::string>& overrides) {
 TEST(ResolvedJobTest, WhatFollowsFromTheJobIsWorkedOut) {
   const ResolvedJob job = Resolve();
   EXPECT_EQ(job.data.train_samples, 1024);
-  EXPECT_EQ(job.data.BatchesPerEpoch(100), 11);
   EXPECT_EQ(job.model.layers.size(), 3);
   EXPECT_EQ(job.layout.size(), 20 * 16 + 16 + 16 + 1);
   EXPECT_EQ(job.layout.shards(), 2);
