@@ -40,7 +40,7 @@ absl::StatusOr<std::vector<double>> Measure(const std::string& program,
   auto started = ModelProcess::Start(options);
   if (!started.ok()) return started.status();
   ModelProcess& process = **started;
-  GradientInPlace gradient(process.gradient(0));
+  GradientInPlace gradient(process.gradient());
   const CancelToken cancel;
   std::vector<double> seconds;
   const int warm_up = tasks / 10 + 1;

@@ -40,9 +40,9 @@ class ExternalGradient final : public TaskGradient {
     return process_->weights(which);
   }
   bool keeps_weights() const override { return true; }
-  absl::Span<float> Gradient() override { return process_->gradient(0); }
+  absl::Span<float> Gradient() override { return process_->gradient(); }
   const SharedMemory* SharedGradient() override {
-    return &process_->gradient_memory(0);
+    return &process_->gradient_memory();
   }
 
   // The process begins when all weights are there. It is told of cancels as

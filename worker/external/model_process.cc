@@ -45,32 +45,24 @@ using model_protocol::Kind;
 constexpr absl::Duration kExit = absl::Seconds(2);
 constexpr char kNotReady[] = "before it was ready";
 
-absl::StatusOr<std::vector<SharedMemory>> MakeVectors(const std::string& name,
-                                                      int count, int64_t floats,
-                                                      SharedMemory::Others to) {
-  std::vector<SharedMemory> vectors;
-  for (int i = 0; i < count; ++i) {
-    SLUICE_ASSIGN_OR_RETURN(
-        SharedMemory memory,
-        SharedMemory::Create(absl::StrCat("sluice ", name, " ", i),
-                             floats * sizeof(float), to));
-    vectors.push_back(std::move(memory));
-  }
-  return vectors;
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ModelProcess>> ModelProcess::Start(
     Options options) {
   using Others = SharedMemory::Others;
   const ModelDescription& model = options.description;
+  const int64_t bytes = model.parameters * sizeof(float);
+  std::vector<SharedMemory> weights;
+  for (int i = 0; i < kWeights; ++i) {
+    SLUICE_ASSIGN_OR_RETURN(
+        SharedMemory memory,
+        SharedMemory::Create(absl::StrCat("sluice weights ", i), bytes,
+                             Others::kRead));
+    weights.push_back(std::move(memory));
+  }
   SLUICE_ASSIGN_OR_RETURN(
-      std::vector<SharedMemory> weights,
-      MakeVectors("weights", kWeights, model.parameters, Others::kRead));
-  SLUICE_ASSIGN_OR_RETURN(std::vector<SharedMemory> gradients,
-                          MakeVectors("gradient", options.gradients,
-                                      model.parameters, Others::kWrite));
+      SharedMemory gradient,
+      SharedMemory::Create("sluice gradient", bytes, Others::kWrite));
   SLUICE_ASSIGN_OR_RETURN(
       SharedMemory indices,
       SharedMemory::Create(
@@ -106,7 +98,7 @@ absl::StatusOr<std::unique_ptr<ModelProcess>> ModelProcess::Start(
                                                 : process.status().message()));
   }
   std::unique_ptr<ModelProcess> made(new ModelProcess(
-      std::move(options), std::move(weights), std::move(gradients),
+      std::move(options), std::move(weights), std::move(gradient),
       std::move(indices), std::move(description), sockets[0], wake,
       *std::move(process)));
   SLUICE_RETURN_IF_ERROR(made->SayHello());
@@ -115,13 +107,12 @@ absl::StatusOr<std::unique_ptr<ModelProcess>> ModelProcess::Start(
 }
 
 ModelProcess::ModelProcess(Options options, std::vector<SharedMemory> weights,
-                           std::vector<SharedMemory> gradients,
-                           SharedMemory indices, SharedMemory description,
-                           int socket, int wake,
+                           SharedMemory gradient, SharedMemory indices,
+                           SharedMemory description, int socket, int wake,
                            std::unique_ptr<Subprocess> process)
     : options_(std::move(options)),
       weights_(std::move(weights)),
-      gradients_(std::move(gradients)),
+      gradient_(std::move(gradient)),
       indices_(std::move(indices)),
       description_(std::move(description)),
       socket_(socket),
@@ -146,15 +137,12 @@ absl::Status ModelProcess::SayHello() {
   for (const SharedMemory& memory : weights_) {
     descriptors.push_back(memory.descriptor());
   }
-  for (const SharedMemory& memory : gradients_) {
-    descriptors.push_back(memory.descriptor());
-  }
+  descriptors.push_back(gradient_.descriptor());
   descriptors.push_back(indices_.descriptor());
   descriptors.push_back(description_.descriptor());
 
   const model_protocol::Hello hello = {
-      .weights = static_cast<uint32_t>(weights_.size()),
-      .gradients = static_cast<uint32_t>(gradients_.size())};
+      .weights = static_cast<uint32_t>(weights_.size()), .gradients = 1};
   if (SendHello(socket_, hello, descriptors)) return absl::OkStatus();
   if (errno == EPIPE || errno == ECONNRESET) return Ended(kNotReady);
   return Break(absl::UnavailableError(
@@ -392,12 +380,13 @@ absl::Status ModelProcess::RunningTask::TakeResult(
 absl::StatusOr<Model::Result> ModelProcess::Compute(
     const Task& task, absl::Span<const float> weights, GradientSink& gradient,
     const CancelToken& cancel) {
+  SLUICE_CHECK(gradient.values().data() == this->gradient().data());
   SLUICE_RETURN_IF_ERROR(broken_);
   SLUICE_RETURN_IF_ERROR(CheckRoom(task));
   WriteIndices(task);
   const model_protocol::Task message = {
-      .weights = BufferOf(weights_, weights.data()),
-      .gradient = BufferOf(gradients_, gradient.values().data()),
+      .weights = BufferOf(weights.data()),
+      .gradient = 0,
       .batches = static_cast<uint32_t>(task.batches.sizes.size()),
       .number = ++tasks_,
       .first_batch = task.batches.first.value(),
@@ -463,7 +452,7 @@ absl::StatusOr<Measurement> ModelProcess::Evaluate(
     const CancelToken& cancel) {
   SLUICE_RETURN_IF_ERROR(broken_);
   const model_protocol::Evaluate message = {
-      .weights = BufferOf(weights_, weights.data()),
+      .weights = BufferOf(weights.data()),
       .number = ++tasks_,
       .version = version.value(),
       .samples = options_.description.test_samples};
@@ -495,14 +484,13 @@ void ModelProcess::WriteIndices(const Task& task) const {
   }
 }
 
-uint32_t ModelProcess::BufferOf(const std::vector<SharedMemory>& buffers,
-                                const float* values) const {
-  const auto found = std::find_if(buffers.begin(), buffers.end(),
+uint32_t ModelProcess::BufferOf(const float* weights) const {
+  const auto found = std::find_if(weights_.begin(), weights_.end(),
                                   [&](const SharedMemory& memory) {
-                                    return memory.As<float>().data() == values;
+                                    return memory.As<float>().data() == weights;
                                   });
-  SLUICE_CHECK(found != buffers.end());
-  return static_cast<uint32_t>(found - buffers.begin());
+  SLUICE_CHECK(found != weights_.end());
+  return static_cast<uint32_t>(found - weights_.begin());
 }
 
 void ModelProcess::Wake() {

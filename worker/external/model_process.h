@@ -44,7 +44,6 @@ class ModelProcess {
   struct Options {
     std::vector<std::string> command;  // At least one word.
     ModelDescription description;
-    int gradients = 1;  // Buffers; 1 to 200.
     // Of a task and of what comes next, together.
     int64_t most_indices = 1;
     int64_t most_batches = 1;
@@ -81,16 +80,12 @@ class ModelProcess {
   // What it has said in READY.
   const std::string& own_input() const { return own_input_; }
   // The flat vectors in shared memory, all zeros at first.
-  // REQUIRES: 0 <= `buffer` < kWeights, or options.gradients.
+  // REQUIRES: 0 <= `buffer` < kWeights.
   absl::Span<float> weights(int buffer) const {
     return weights_[buffer].As<float>();
   }
-  const SharedMemory& gradient_memory(int buffer) const {
-    return gradients_[buffer];
-  }
-  absl::Span<float> gradient(int buffer) const {
-    return gradients_[buffer].As<float>();
-  }
+  const SharedMemory& gradient_memory() const { return gradient_; }
+  absl::Span<float> gradient() const { return gradient_.As<float>(); }
 
   // Consecutive mini-batches.
   struct Batches {
@@ -105,7 +100,7 @@ class ModelProcess {
   };
 
   // Has the process compute the gradient of `task` at `weights`, which is one
-  // of weights(), into `gradient`, whose values are one of gradient(). Blocks.
+  // of weights(), into `gradient`, whose values are gradient(). Blocks.
   // Errors as of Start, with the task's number, and silence_limit; and
   //   kAborted          `cancel` was set, and the process has stopped
   //   kInvalidArgument  the task has more than the indices have room for (the
@@ -139,7 +134,7 @@ class ModelProcess {
   using Event = std::variant<std::string, Woken>;  // A packet.
 
   ModelProcess(Options options, std::vector<SharedMemory> weights,
-               std::vector<SharedMemory> gradients, SharedMemory indices,
+               SharedMemory gradient, SharedMemory indices,
                SharedMemory description, int socket, int wake,
                std::unique_ptr<Subprocess> process);
 
@@ -167,8 +162,8 @@ class ModelProcess {
   void Send(const Message& message) const {
     Send(&message, sizeof message);
   }
-  uint32_t BufferOf(const std::vector<SharedMemory>& buffers,
-                    const float* values) const;
+  // Which of weights() they are.
+  uint32_t BufferOf(const float* weights) const;
   absl::Status CheckRoom(const Task& task) const;
   void WriteIndices(const Task& task) const;
   absl::Status Failed(absl::string_view packet, const std::string& during);
@@ -181,8 +176,8 @@ class ModelProcess {
 
   // Constant after construction.
   const Options options_;
-  const std::vector<SharedMemory> weights_, gradients_;
-  const SharedMemory indices_, description_;
+  const std::vector<SharedMemory> weights_;
+  const SharedMemory gradient_, indices_, description_;
   const int socket_, wake_;
   const std::string name_;  // "the model process (pid 123, ...)"
   std::string own_input_;   // Constant after Start.

@@ -71,7 +71,7 @@ class ModelProcessTest : public testing::Test {
   }
   absl::StatusOr<Model::Result> Compute(const ModelProcess::Task& task,
                                         int weights = 0) {
-    WatchedGradient gradient(process_->gradient(0), {.on_final = on_final_});
+    WatchedGradient gradient(process_->gradient(), {.on_final = on_final_});
     return process_->Compute(task, process_->weights(weights), gradient,
                              cancel_);
   }
@@ -141,7 +141,7 @@ TEST_P(LinearModelTest, AGradientAndItsLossComeBack) {
   const auto result = Compute(SomeTask());
   ASSERT_TRUE(result.ok()) << result.status().message().data();
   double loss;
-  ExpectNear(process_->gradient(0), Expected({2, 3, 5}, weights, &loss));
+  ExpectNear(process_->gradient(), Expected({2, 3, 5}, weights, &loss));
   EXPECT_NEAR(result->loss, loss, 1e-12);
   EXPECT_EQ(result->samples, 3);
 }
@@ -156,11 +156,11 @@ TEST_P(LinearModelTest, APartThatIsFinalIsThere) {
   Start(OptionsFor(GetParam()));
   float bias = 0;
   on_final_ = [&](int64_t from) {
-    if (from == 3) bias = process_->gradient(0)[3];
+    if (from == 3) bias = process_->gradient()[3];
   };
   ASSERT_TRUE(Compute(SomeTask()).ok());
   EXPECT_NE(bias, 0);
-  EXPECT_EQ(bias, process_->gradient(0)[3]);
+  EXPECT_EQ(bias, process_->gradient()[3]);
 }
 
 TEST_P(LinearModelTest, TheWeightsAreThoseOfTheTasksBuffer) {
@@ -174,7 +174,7 @@ TEST_P(LinearModelTest, TheWeightsAreThoseOfTheTasksBuffer) {
   ASSERT_TRUE(at_zero.ok() && at_the_optimum.ok());
   EXPECT_GT(at_zero->loss, 0.01);
   EXPECT_EQ(at_the_optimum->loss, 0);
-  EXPECT_THAT(process_->gradient(0), ElementsAre(0, 0, 0, 0));
+  EXPECT_THAT(process_->gradient(), ElementsAre(0, 0, 0, 0));
 }
 
 TEST_P(LinearModelTest, LocalStepsMoveTheWeightsBetweenMiniBatches) {
@@ -188,7 +188,7 @@ TEST_P(LinearModelTest, LocalStepsMoveTheWeightsBetweenMiniBatches) {
   for (int j = 0; j < kFloats; ++j) weights[j] -= 0.5 * sum[j];
   const std::vector<double> second = Expected({8}, weights, &loss1);
   for (int j = 0; j < kFloats; ++j) sum[j] += second[j];
-  ExpectNear(process_->gradient(0), sum);
+  ExpectNear(process_->gradient(), sum);
   EXPECT_NEAR(result->loss, (3 * loss0 + loss1) / 4, 1e-12);
   EXPECT_EQ(result->samples, 4);
 }
@@ -209,7 +209,7 @@ TEST(BothLanguagesTest, ComputeTheSameBits) {
     for (int j = 0; j < kFloats; ++j) {
       (*process)->weights(0)[j] = 1.0f / static_cast<float>(j + 3);
     }
-    const auto values = (*process)->gradient(0);
+    const auto values = (*process)->gradient();
     GradientInPlace gradient(values);
     ASSERT_TRUE(
         (*process)
@@ -271,7 +271,7 @@ class RefusingGradient final : public GradientSink {
 TEST_F(ModelProcessTest, WhatTheGradientSaysEndsTheTaskAndNotTheProcess) {
   Start(OptionsFor("faulty_model", "wait"));
   for (int i = 0; i < 2; ++i) {
-    RefusingGradient gradient(process_->gradient(0));
+    RefusingGradient gradient(process_->gradient());
     const auto result =
         process_->Compute(SomeTask(), process_->weights(0), gradient, cancel_);
     EXPECT_EQ(MessageOf(result.status()), "shard 2 is gone");
@@ -419,11 +419,11 @@ TEST_P(LinearModelTest, WhatIsLikelyToComeNextTakesNoPartInTheTask) {
   Start(OptionsFor(GetParam()));
   ModelProcess::Task task = SomeTask();
   ASSERT_TRUE(Compute(task).ok());
-  const auto values = process_->gradient(0);
+  const auto values = process_->gradient();
   const std::vector<float> alone(values.begin(), values.end());
   task.next = {BatchId(6), {2}, {7, 11}};
   ASSERT_TRUE(Compute(task).ok());
-  EXPECT_THAT(process_->gradient(0), ElementsAreArray(alone));
+  EXPECT_THAT(process_->gradient(), ElementsAreArray(alone));
 }
 
 TEST_F(ModelProcessTest, WhatItLogsComesWithTheTasksResult) {
