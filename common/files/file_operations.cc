@@ -157,6 +157,12 @@ absl::StatusOr<int64_t> FileOperations::ReadAt(int file,
   return done;
 }
 
+absl::StatusOr<bool> FileOperations::IsFolder(const std::string& path) {
+  struct stat found = {};
+  if (::stat(path.c_str(), &found) != 0) return ReadError(path, "stat");
+  return S_ISDIR(found.st_mode);
+}
+
 absl::StatusOr<std::vector<std::string>> FileOperations::List(
     const std::string& folder) {
   const std::unique_ptr<DIR, int (*)(DIR*)> open(::opendir(folder.c_str()),

@@ -61,6 +61,9 @@ class FileOperations {
   // read.
   virtual absl::StatusOr<int64_t> ReadAt(int file, const std::string& path,
                                          int64_t offset, absl::Span<char> to);
+  // Whether a folder is there, or a link to one. kNotFound and kInvalidArgument
+  // as above.
+  virtual absl::StatusOr<bool> IsFolder(const std::string& path);
   // The names in a folder, sorted. kNotFound as above.
   virtual absl::StatusOr<std::vector<std::string>> List(
       const std::string& folder);

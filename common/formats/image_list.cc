@@ -5,11 +5,7 @@
 //   images_      {0, label 1, name 0}, {0, 1, 6}, {1, label 7, 12, offset 512}
 #include "common/formats/image_list.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <optional>
 #include <system_error>
@@ -83,15 +79,6 @@ absl::Status RefusePacked(absl::string_view path) {
       absl::StrCat(path,
                    ": is compressed, expected a plain tar file, whose "
                    "members can be read where they lie"));
-}
-
-absl::StatusOr<bool> IsFolder(const std::string& path) {
-  struct stat stat = {};
-  if (::stat(path.c_str(), &stat) == 0) return S_ISDIR(stat.st_mode);
-  const std::string message =
-      absl::StrCat(path, ": cannot be opened: ", std::strerror(errno));
-  return errno == ENOENT ? absl::NotFoundError(message)
-                         : absl::InvalidArgumentError(message);
 }
 
 struct Entry {
@@ -182,7 +169,8 @@ struct Contents {
 
 absl::StatusOr<Contents> ReadContents(const std::string& path) {
   Contents contents;
-  SLUICE_ASSIGN_OR_RETURN(const bool is_folder, IsFolder(path));
+  SLUICE_ASSIGN_OR_RETURN(const bool is_folder,
+                          FileOperations::Real()->IsFolder(path));
   if (!is_folder) {
     if (IsPacked(path)) return RefusePacked(path);
     contents.archives.push_back(path);
@@ -202,7 +190,8 @@ absl::StatusOr<Contents> ReadContents(const std::string& path) {
       return absl::InvalidArgumentError(absl::StrCat(
           Readable(inside), ": expected it in a folder named after its class"));
     }
-    SLUICE_ASSIGN_OR_RETURN(const bool folder, IsFolder(inside));
+    SLUICE_ASSIGN_OR_RETURN(const bool folder,
+                            FileOperations::Real()->IsFolder(inside));
     if (folder) contents.classes.push_back(name);
   }
   if (contents.archives.empty() == contents.classes.empty()) {

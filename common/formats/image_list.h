@@ -50,7 +50,7 @@ class ImageList {
   // Lists `paths`: class folders that are among `classes`, or tar files if
   // these are none. Reads folders and archives' headers and .cls members, no
   // image. kNotFound, kInvalidArgument and kDataLoss name the path, what was
-  // expected and what was found.
+  // expected and what was found; kUnavailable: the system cannot say.
   static absl::StatusOr<ImageList> Read(
       const std::vector<std::string>& paths,
       const std::vector<std::string>& classes);
