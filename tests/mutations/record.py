@@ -2,7 +2,8 @@
 
 A line of caught.tsv is a mutation: its rule, its change, the test that failed,
 and a digest of the mutation, of the file that it changes and of the test's
-file. As long as the digest is the same, the mutation need not be tried again.
+file, but for their includes: where a header lies changes no rule. As long as
+the digest is the same, the mutation need not be tried again.
 """
 
 import csv
@@ -51,8 +52,7 @@ class Record:
 
     def _digest(self, core, mutation, test):
         texts = [mutation.before, mutation.after, mutation.file,
-                 (self._root / mutation.file).read_text(),
-                 self._source_of(core, test)]
+                 self._text(mutation.file), self._source_of(core, test)]
         return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
 
     def _source_of(self, core, test):
@@ -63,7 +63,10 @@ class Record:
                            rf"{re.escape(suite.split('/')[-1])},\s*"
                            rf"{re.escape(name.split('/')[0])}\)", re.MULTILINE)
         for source in core.sources:
-            path = self._root / source
-            if source.endswith("_test.cc") and named.search(path.read_text()):
-                return path.read_text()
+            if source.endswith("_test.cc") and named.search(self._text(source)):
+                return self._text(source)
         return ""
+
+    def _text(self, path):
+        return re.sub(r"^#include .*\n", "",
+                      (self._root / path).read_text(), flags=re.MULTILINE)
