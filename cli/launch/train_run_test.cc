@@ -227,6 +227,7 @@ TEST_F(TrainRunTest, AUsedRunFolderIsRefused) {
 
 TEST_F(TrainRunTest, AnInterruptBeforeTheStartKillsWhatThereIs) {
   Daemon("ps_server/ps_server", "exec sleep 1000");
+  signal(SIGINT, SIG_DFL);  // Who starts the tests with & has it ignored.
   const SignalWait keep_the_signal;
   pthread_kill(pthread_self(), SIGINT);
   EXPECT_EQ(Train(), 130);

@@ -8,6 +8,7 @@ import glob
 import json
 import os
 import pathlib
+import signal
 import socket
 import subprocess
 import sys
@@ -15,6 +16,10 @@ import tempfile
 import time
 import unittest
 import xml.etree.ElementTree as ET
+
+# Who starts the tests with & in a script has them ignore it, and what they
+# start would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = pathlib.Path(os.environ["TEST_SRCDIR"]) / os.environ["TEST_WORKSPACE"]
 TOOL = ROOT / "cli/sluice"
