@@ -38,6 +38,9 @@ NOT_RUN = {
         "images_test makes such a tree and trains the document's job on it",
     r"\./sluice wheel wheels": "wheel_test makes one and installs it",
     r"\./sluice train lenet/.*": "torch_test trains the same example",
+    r"\./sluice deploy kubernetes lenet/.*":
+        "of a job that PyTorch has made: kubernetes_test deploys another "
+        "one with a program",
     r"docker(-compose)? .*": "needs root and a Docker engine: docker/try.sh does the same",
     r"docker/try\.sh": "compiles the whole tree as root, ten minutes",
     r"tests/mutations/run_mutations\.py.*": "compiles the tree for each mutation",

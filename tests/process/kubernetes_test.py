@@ -10,6 +10,7 @@ import subprocess
 import unittest
 
 import harness
+import model_process_test
 import pipeline_jobs
 from tls_run import certs
 
@@ -126,6 +127,14 @@ class KubernetesTest(unittest.TestCase):
                         "--pods")
         self.train(items, {f":{port}$": f":{harness.reserve_port()}"
                            for port in (7000, 7001, 8080)})
+
+    def test_the_pods_of_workers_and_evaluator_start_the_program(self):
+        items = objects(
+            model_process_test.write_job(), "--name=external", "--pods",
+            "--workers=2", "--shards=1", *model_process_test.MEASURED, "--",
+            model_process_test.PROGRAM)
+        self.train(items, {f":{port}$": f":{harness.reserve_port()}"
+                           for port in (7000, 8080)}, pods=1 + 2 + 1)
 
     def test_the_pods_of_groups_train(self):
         items = objects(
