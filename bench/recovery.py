@@ -105,7 +105,7 @@ def recover(args, job):
                     "first update": updated - running,
                     "all": updated - killed}
         finally:
-            process.send_signal(signal.SIGINT)
+            process.terminate()
             process.wait()
 
 
