@@ -14,10 +14,11 @@ import pipeline_jobs
 
 SCRIPT = harness.ROOT / "deploy/slurm/sluice.sbatch"
 # What of Slurm the script calls; `scancel` reaches the lead's step. And sed, which
-# has the script get SIGTERM while it starts daemons, once the lead listens.
+# has the script get SIGTERM before it waits for daemons, once all have joined: who
+# comes when the lead has ended looks for it until the script ends it.
 COMMANDS = {
     "sed": '''if [[ -n ${STOP_AT:-} && $* == *"$STOP_AT"* ]]; then
-  until grep -q ^coordinator "$RUN_DIR/addresses"; do sleep 0.05; done
+  until [[ -s $RUN_DIR/metrics.jsonl ]]; do sleep 0.05; done
   kill -TERM "$(ps -o sid= -p $$)"
 fi 2>/dev/null
 PATH=${PATH#*:} exec sed "$@"''',
@@ -155,7 +156,7 @@ class SlurmTest(unittest.TestCase):
             self.assertEqual(job.summary()["reason"], "stopped by SIGTERM")
             self.assertEqual(job.called.read_text(), "requeue 7\n")
 
-    def test_sigterm_before_all_are_started_ends_the_run_well(self):
+    def test_sigterm_before_it_waits_for_the_daemons_ends_the_run_well(self):
         with Allocation("stop.epochs=100000", "evaluation.enabled=false",
                         STOP_AT='"evaluation"', AGAIN="yes") as job:
             status, said = job.end()
