@@ -289,6 +289,7 @@ class BrowserTest(unittest.TestCase):
 
     def setUp(self):
         from selenium import webdriver
+        from selenium.common.exceptions import SessionNotCreatedException
         from selenium.webdriver.chrome.service import Service
         options = webdriver.ChromeOptions()
         options.binary_location = shutil.which("chromium")
@@ -298,8 +299,15 @@ class BrowserTest(unittest.TestCase):
             options.add_argument(argument)
         options.set_capability("goog:loggingPrefs",
                                {"browser": "ALL", "performance": "ALL"})
-        self.browser = webdriver.Chrome(
-            options=options, service=Service(shutil.which("chromedriver")))
+
+        def start():
+            return webdriver.Chrome(
+                options=options, service=Service(shutil.which("chromedriver")))
+        try:
+            self.browser = start()
+        except SessionNotCreatedException:
+            # On a busy machine its driver gives the browser up too early.
+            self.browser = start()
         self.addCleanup(self.browser.quit)
 
     def text(self, name):
