@@ -24,9 +24,9 @@
 #include "ps_server/shard/exchange_service.h"
 #include "ps_server/shard/shard.h"
 #include "ps_server/shard/shared_chunks.h"
-#include "worker/cancel_token.h"
 #include "worker/exchange/completion_loop.h"
 #include "worker/exchange/grpc_exchange.h"
+#include "worker/task/cancel_token.h"
 
 namespace sluice::bench {
 namespace {

@@ -19,7 +19,7 @@
 #include "cli/commands.h"
 #include "cli/job_flags.h"
 #include "cli/plot/figure.h"
-#include "cli/report/advise_report.h"
+#include "cli/report/job/advise_report.h"
 #include "cli/report/run_result.h"
 #include "cli/run_folder.h"
 #include "common/clock.h"
@@ -30,7 +30,7 @@
 #include "common/job/resolved_job.h"
 #include "common/process/named_thread.h"
 #include "common/status_macros.h"
-#include "sim/advice.h"
+#include "sim/advice/advice.h"
 #include "sim/simulated_run.h"
 
 namespace sluice {

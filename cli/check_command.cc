@@ -6,11 +6,11 @@
 #include "absl/time/time.h"
 #include "cli/commands.h"
 #include "cli/job_flags.h"
-#include "cli/report/check.h"
-#include "cli/report/profile.h"
+#include "cli/report/job/check.h"
+#include "cli/report/job/profile.h"
 #include "cli/slow_work.h"
 #include "common/job/resolved_job.h"
-#include "worker/layer_times.h"
+#include "worker/compute/layer_times.h"
 
 namespace sluice {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "cli/commands.h"
 #include "cli/launch/local_cluster.h"
-#include "cli/report/doctor.h"
+#include "cli/report/job/doctor.h"
 #include "cli/slow_work.h"
 
 namespace sluice {

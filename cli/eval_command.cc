@@ -18,11 +18,11 @@
 #include "common/telemetry/json_text.h"
 #include "kernels/numerics.h"
 #include "nlohmann/json.hpp"
+#include "worker/compute/measure.h"
 #include "worker/data/data_source.h"
-#include "worker/measure.h"
 #include "worker/model/make_device.h"
 #include "worker/model/model.h"
-#include "worker/weights_digest.h"
+#include "worker/reference/weights_digest.h"
 
 namespace sluice {
 namespace {

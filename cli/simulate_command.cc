@@ -9,14 +9,14 @@
 #include "cli/commands.h"
 #include "cli/job_flags.h"
 #include "cli/plot/plot_runs.h"
-#include "cli/report/simulate_report.h"
+#include "cli/report/job/simulate_report.h"
 #include "cli/run_folder.h"
 #include "cli/slow_work.h"
 #include "common/clock.h"
 #include "common/files/file_mode.h"
 #include "common/job/resolved_job.h"
 #include "sim/simulated_run.h"
-#include "sim/timing.h"
+#include "sim/theory/timing.h"
 
 namespace sluice {
 namespace {

@@ -25,10 +25,10 @@
 #include "common/status_macros.h"
 #include "nlohmann/json.hpp"
 #include "ps_server/checkpoint/manifest.h"
-#include "ps_server/coordinator/core/check_resume_point.h"
 #include "ps_server/coordinator/log/generations.h"
 #include "ps_server/coordinator/report/run_summary.h"
 #include "ps_server/coordinator/report/snapshot_conversion.h"
+#include "ps_server/coordinator/versions/check_resume_point.h"
 #include "ps_server/shard_options_from_job.h"
 
 namespace sluice {

@@ -19,7 +19,7 @@
 #include "ps_server/decisions/events.h"
 #include "sim/event_queue.h"
 #include "sim/network.h"
-#include "sim/pipeline_time.h"
+#include "sim/theory/pipeline_time.h"
 #include "sim/workload.h"
 
 namespace sluice {

@@ -12,7 +12,7 @@
 #include "common/job/resolved_job.h"
 #include "gtest/gtest.h"
 #include "sim/simulated_run.h"
-#include "sim/timing.h"
+#include "sim/theory/timing.h"
 
 namespace sluice {
 namespace {

@@ -10,7 +10,7 @@
 #include "common/job/resolved_job.h"
 #include "ps_server/decisions/events.h"
 #include "ps_server/shard/shard.h"
-#include "worker/compute_context.h"
+#include "worker/compute/compute_context.h"
 #include "worker/trainer.h"
 
 namespace sluice {

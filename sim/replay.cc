@@ -41,7 +41,7 @@
 #include "ps_server/shard/tensor_digests.h"
 #include "sim/local_training.h"
 #include "worker/model/make_device.h"
-#include "worker/weights_digest.h"
+#include "worker/reference/weights_digest.h"
 
 namespace sluice {
 namespace {

@@ -12,7 +12,7 @@
 #include "ps_server/coordinator/core/job_state.h"
 #include "ps_server/decisions/events.h"
 #include "sim/local_training.h"
-#include "sim/timing.h"
+#include "sim/theory/timing.h"
 
 namespace sluice {
 

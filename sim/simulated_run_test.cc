@@ -13,8 +13,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ps_server/coordinator/log/commit_log_file.h"
-#include "worker/compute_context.h"
-#include "worker/reference_trainer.h"
+#include "worker/compute/compute_context.h"
+#include "worker/reference/reference_trainer.h"
 
 namespace sluice {
 namespace {

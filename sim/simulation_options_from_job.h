@@ -4,7 +4,7 @@
 #include "absl/status/statusor.h"
 #include "common/job/resolved_job.h"
 #include "sim/cluster_simulation.h"
-#include "sim/pipeline_time.h"
+#include "sim/theory/pipeline_time.h"
 
 namespace sluice {
 

@@ -13,8 +13,8 @@
 #include "common/status_macros.h"
 #include "common/telemetry/log_value.h"
 #include "third_party/spdlog.h"
-#include "worker/cancel_token.h"
 #include "worker/model/make_device.h"
+#include "worker/task/cancel_token.h"
 
 namespace sluice {
 

@@ -19,7 +19,7 @@
 #include "common/tls/transport_security.h"
 #include "common/wire/float_type.h"
 #include "proto/coordinator.pb.h"
-#include "worker/compute_context.h"
+#include "worker/compute/compute_context.h"
 #include "worker/exchange/grpc_exchange.h"
 #include "worker/rejoin_policy.h"
 

@@ -11,9 +11,9 @@
 #include "common/ids.h"
 #include "common/parameter_layout.h"
 #include "proto/coordinator.pb.h"
-#include "worker/cancel_token.h"
+#include "worker/compute/version_measure.h"
 #include "worker/exchange/exchange.h"
-#include "worker/version_measure.h"
+#include "worker/task/cancel_token.h"
 
 namespace sluice {
 

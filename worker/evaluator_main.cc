@@ -33,12 +33,12 @@
 #include "common/tls/transport_security.h"
 #include "common/wire/float_type.h"
 #include "third_party/spdlog.h"
-#include "worker/cancel_token.h"
-#include "worker/compute_context.h"
+#include "worker/compute/compute_context.h"
 #include "worker/daemon.h"
 #include "worker/evaluator.h"
-#include "worker/mailbox.h"
 #include "worker/rejoin_policy.h"
+#include "worker/task/cancel_token.h"
+#include "worker/task/mailbox.h"
 
 namespace sluice {
 namespace {

@@ -6,7 +6,7 @@
 #include "common/formats/safetensors.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "worker/measure.h"
+#include "worker/compute/measure.h"
 #include "worker/testing/fakes.h"
 
 namespace sluice {

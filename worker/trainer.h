@@ -11,11 +11,11 @@
 #include "common/clock.h"
 #include "common/job/delay_model.h"
 #include "proto/coordinator.pb.h"
-#include "worker/cancel_token.h"
 #include "worker/exchange/exchange.h"
 #include "worker/model/model.h"
-#include "worker/task_gradient.h"
-#include "worker/task_progress.h"
+#include "worker/task/cancel_token.h"
+#include "worker/task/task_gradient.h"
+#include "worker/task/task_progress.h"
 
 namespace sluice {
 

@@ -8,8 +8,8 @@
 #include "absl/time/time.h"
 #include "common/telemetry/shared_counters.h"
 #include "proto/coordinator.pb.h"
-#include "worker/task_inbox.h"
-#include "worker/timeline.h"
+#include "worker/task/task_inbox.h"
+#include "worker/task/timeline.h"
 #include "worker/trainer.h"
 #include "worker/worker_counters.h"
 

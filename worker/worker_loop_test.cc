@@ -6,7 +6,7 @@
 #include "common/key_proto.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "worker/native_gradient.h"
+#include "worker/compute/native_gradient.h"
 #include "worker/testing/fakes.h"
 
 namespace sluice {

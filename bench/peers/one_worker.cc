@@ -29,11 +29,11 @@
 #include "kernels/numerics.h"
 #include "kernels/optimizer_kernels.h"
 #include "nlohmann/json.hpp"
+#include "worker/compute/job_sampling.h"
+#include "worker/compute/native_gradient.h"
 #include "worker/data/data_source.h"
-#include "worker/job_sampling.h"
 #include "worker/model/make_device.h"
 #include "worker/model/model.h"
-#include "worker/native_gradient.h"
 
 namespace sluice::bench {
 namespace {

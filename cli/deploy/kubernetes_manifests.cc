@@ -8,7 +8,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "cli/report/check_report.h"
+#include "cli/report/job/check_report.h"
 #include "common/job/group.h"
 #include "common/job/job_text.h"
 #include "common/job/model_command.h"

@@ -20,7 +20,7 @@
 #include "sim/event_queue.h"
 #include "sim/testing/lineage_checker.h"
 #include "worker/rejoin_policy.h"
-#include "worker/task_queue.h"
+#include "worker/task/task_queue.h"
 
 // The processes of a FaultyCluster, as plain values.
 namespace sluice {

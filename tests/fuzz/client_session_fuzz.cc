@@ -18,7 +18,7 @@
 #include "ps_server/decisions/event_conversion.h"
 #include "ps_server/shard/shard_testing.h"
 #include "tests/fuzz/fuzz_input.h"
-#include "worker/task_inbox.h"
+#include "worker/task/task_inbox.h"
 
 namespace sluice {
 namespace {

@@ -19,8 +19,8 @@
 #include "ps_server/checkpoint/shard_file.h"
 #include "ps_server/shard/shard.h"
 #include "tests/loopback/served_shard.h"
-#include "worker/cancel_token.h"
 #include "worker/exchange/grpc_exchange.h"
+#include "worker/task/cancel_token.h"
 
 namespace sluice {
 namespace {

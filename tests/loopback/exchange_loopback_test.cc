@@ -20,8 +20,8 @@
 #include "ps_server/shard/shard.h"
 #include "ps_server/shard/shared_chunks.h"
 #include "tests/loopback/served_shard.h"
-#include "worker/cancel_token.h"
 #include "worker/exchange/grpc_exchange.h"
+#include "worker/task/cancel_token.h"
 
 namespace sluice {
 namespace {

@@ -81,9 +81,10 @@ def reason_not_to_run(command):
 # The folders of the tests that a table names without a folder.
 FOLDERS = ["common/process", "common/telemetry", "kernels/cpu",
            "ps_server/checkpoint", "ps_server/coordinator/core",
-           "ps_server/coordinator/log", "ps_server/coordinator/report",
-           "ps_server/coordinator/session", "ps_server/live",
-           "ps_server/shard", "tests", "tests/process", "worker/exchange"]
+           "ps_server/coordinator/log", "ps_server/coordinator/members",
+           "ps_server/coordinator/report", "ps_server/coordinator/session",
+           "ps_server/live", "ps_server/shard", "tests", "tests/process",
+           "worker/exchange"]
 
 
 def failure_rows():

@@ -26,7 +26,7 @@ TOOL = ROOT / "cli/sluice"
 PS_SERVER = ROOT / "ps_server/ps_server"
 WORKER = ROOT / "worker/worker"
 EVALUATOR = ROOT / "worker/evaluator"
-REFERENCE_TRAIN = ROOT / "worker/reference_train"
+REFERENCE_TRAIN = ROOT / "worker/reference/reference_train"
 LENET = ROOT / "configs/fashion_mnist_lenet.textproto"
 
 # A run of seconds: 40 mini-batches an epoch, a model of nine floats.

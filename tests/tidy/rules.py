@@ -102,7 +102,7 @@ _BANNED = [
     (_NOTE, r"$^", "an issue, not a note in the code"),
     (r"std::(cerr|cout)|\bf?printf\(",
      r"(cli|bench|tests)/.*|.*main\.cc|.*flags\.cc|"
-     r"worker/reference_train\.cc|common/status_macros\.h",
+     r"worker/reference/reference_train\.cc|common/status_macros\.h",
      "only the tool prints"),
     (r"\bTEST(_[FP])?\(\w+, Basic\w*\)", r"$^",
      "a test's name is a sentence about behaviour"),
@@ -146,7 +146,7 @@ def guard(path, lines):
 
 _LOGGING = re.compile(r'#include "(spdlog|third_party/spdlog)')
 _PURE = re.compile(r"kernels/|sim/|worker/(model|data)/|ps_server/decisions/|"
-                   r"ps_server/coordinator/(core|policy)/")
+                   r"ps_server/coordinator/(core|members|policy|versions)/")
 _SHELL = re.compile(r'#include (<thread>|<mutex>|"absl/synchronization/|'
                     r'"grpcpp/|<grpc)')
 

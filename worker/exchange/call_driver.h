@@ -15,10 +15,10 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "common/clock.h"
-#include "worker/cancel_token.h"
 #include "worker/exchange/completion_loop.h"
 #include "worker/exchange/exchange.h"
 #include "worker/exchange/shard_calls.h"
+#include "worker/task/cancel_token.h"
 
 namespace sluice {
 

@@ -10,8 +10,8 @@
 #include "absl/types/span.h"
 #include "common/ids.h"
 #include "proto/coordinator.pb.h"
-#include "worker/cancel_token.h"
-#include "worker/flow.h"
+#include "worker/task/cancel_token.h"
+#include "worker/task/flow.h"
 
 namespace sluice {
 

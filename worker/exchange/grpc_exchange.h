@@ -23,7 +23,6 @@
 #include "common/process/shared_memory.h"
 #include "common/rpc/channel_options.h"
 #include "common/wire/wire_format.h"
-#include "worker/cancel_token.h"
 #include "worker/exchange/call_driver.h"
 #include "worker/exchange/completion_loop.h"
 #include "worker/exchange/exchange.h"
@@ -32,6 +31,7 @@
 #include "worker/exchange/vector_path.h"
 #include "worker/exchange/vector_pull.h"
 #include "worker/exchange/vector_push.h"
+#include "worker/task/cancel_token.h"
 
 namespace sluice {
 

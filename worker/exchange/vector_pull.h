@@ -13,11 +13,11 @@
 #include "absl/types/span.h"
 #include "common/clock.h"
 #include "common/ids.h"
-#include "worker/cancel_token.h"
 #include "worker/exchange/call_driver.h"
 #include "worker/exchange/exchange.h"
 #include "worker/exchange/pull_assembly.h"
 #include "worker/exchange/vector_path.h"
+#include "worker/task/cancel_token.h"
 
 namespace sluice {
 

@@ -11,10 +11,10 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "common/clock.h"
-#include "worker/cancel_token.h"
 #include "worker/exchange/call_driver.h"
 #include "worker/exchange/exchange.h"
 #include "worker/exchange/vector_path.h"
+#include "worker/task/cancel_token.h"
 
 namespace sluice {
 

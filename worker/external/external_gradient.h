@@ -9,11 +9,11 @@
 
 #include "common/ids.h"
 #include "common/job/resolved_job.h"
+#include "worker/compute/likely_batches.h"
 #include "worker/data/batch_samples.h"
 #include "worker/external/model_description.h"
 #include "worker/external/model_process.h"
-#include "worker/likely_batches.h"
-#include "worker/task_gradient.h"
+#include "worker/task/task_gradient.h"
 
 namespace sluice {
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "common/job/resolved_job.h"
+#include "worker/compute/version_measure.h"
 #include "worker/external/model_process.h"
-#include "worker/version_measure.h"
 
 namespace sluice {
 

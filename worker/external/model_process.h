@@ -16,13 +16,13 @@
 #include "common/clock.h"
 #include "common/ids.h"
 #include "common/process/shared_memory.h"
-#include "worker/cancel_token.h"
+#include "worker/compute/version_measure.h"
 #include "worker/external/model_description.h"
 #include "worker/external/model_protocol.h"
 #include "worker/external/subprocess.h"
-#include "worker/flow.h"
 #include "worker/model/model.h"
-#include "worker/version_measure.h"
+#include "worker/task/cancel_token.h"
+#include "worker/task/flow.h"
 
 namespace sluice {
 

@@ -11,8 +11,8 @@
 #include "common/layers/model_plan.h"
 #include "common/parameter_layout.h"
 #include "kernels/device.h"
-#include "worker/cancel_token.h"
-#include "worker/flow.h"
+#include "worker/task/cancel_token.h"
+#include "worker/task/flow.h"
 
 namespace sluice {
 

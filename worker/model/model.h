@@ -17,12 +17,12 @@
 #include "common/parameter_layout.h"
 #include "common/telemetry/logged_values.h"
 #include "kernels/accelerator.h"
-#include "worker/cancel_token.h"
 #include "worker/data/data_source.h"
-#include "worker/flow.h"
 #include "worker/model/accelerator/gradient_array.h"
 #include "worker/model/accelerator/weights_array.h"
-#include "worker/task_progress.h"
+#include "worker/task/cancel_token.h"
+#include "worker/task/flow.h"
+#include "worker/task/task_progress.h"
 
 namespace sluice {
 

@@ -10,7 +10,7 @@
 #include "absl/types/span.h"
 #include "common/ids.h"
 #include "proto/member.pb.h"
-#include "worker/cancel_token.h"
+#include "worker/task/cancel_token.h"
 
 namespace sluice {
 

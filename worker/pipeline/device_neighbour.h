@@ -8,8 +8,8 @@
 #include "absl/types/span.h"
 #include "common/status_macros.h"
 #include "kernels/accelerator.h"
-#include "worker/cancel_token.h"
 #include "worker/pipeline/neighbour.h"
+#include "worker/task/cancel_token.h"
 
 namespace sluice {
 

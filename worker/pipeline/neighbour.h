@@ -6,7 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "common/ids.h"
-#include "worker/cancel_token.h"
+#include "worker/task/cancel_token.h"
 
 namespace sluice {
 

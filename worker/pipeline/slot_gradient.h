@@ -9,7 +9,7 @@
 #include "common/status_macros.h"
 #include "worker/pipeline/neighbour.h"
 #include "worker/pipeline/turns.h"
-#include "worker/task_gradient.h"
+#include "worker/task/task_gradient.h"
 
 namespace sluice {
 

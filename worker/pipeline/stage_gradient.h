@@ -6,9 +6,9 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "worker/native_gradient.h"
+#include "worker/compute/native_gradient.h"
 #include "worker/pipeline/stage_model.h"
-#include "worker/task_gradient.h"
+#include "worker/task/task_gradient.h"
 
 namespace sluice {
 

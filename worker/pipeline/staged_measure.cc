@@ -12,7 +12,7 @@
 
 #include "common/job/stage_plan.h"
 #include "common/status_macros.h"
-#include "worker/measure.h"
+#include "worker/compute/measure.h"
 #include "worker/model/layer_stack.h"
 
 namespace sluice {

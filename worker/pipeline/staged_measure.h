@@ -10,10 +10,10 @@
 #include "absl/types/span.h"
 #include "common/job/resolved_job.h"
 #include "kernels/device.h"
+#include "worker/compute/version_measure.h"
 #include "worker/data/data_source.h"
 #include "worker/model/accelerator/host_array.h"
 #include "worker/pipeline/stage_model.h"
-#include "worker/version_measure.h"
 
 namespace sluice {
 

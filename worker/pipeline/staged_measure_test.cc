@@ -8,7 +8,7 @@
 #include "common/job/stage_plan.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "worker/compute_context.h"
+#include "worker/compute/compute_context.h"
 #include "worker/model/testing/separate_memory_device.h"
 
 namespace sluice {

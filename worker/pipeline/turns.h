@@ -6,8 +6,8 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "worker/cancel_token.h"
-#include "worker/task_progress.h"
+#include "worker/task/cancel_token.h"
+#include "worker/task/task_progress.h"
 
 namespace sluice {
 

@@ -5,7 +5,7 @@
 #include <functional>
 #include <utility>
 
-#include "worker/flow.h"
+#include "worker/task/flow.h"
 
 // Weights and gradients of tests that watch how they are waited for and made.
 // Not thread-safe: call from one thread.

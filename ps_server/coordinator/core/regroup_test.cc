@@ -4,9 +4,9 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "ps_server/coordinator/core/check_resume_point.h"
 #include "ps_server/coordinator/testing/driver.h"
 #include "ps_server/coordinator/testing/jobs.h"
+#include "ps_server/coordinator/versions/check_resume_point.h"
 
 namespace sluice {
 namespace {

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "ps_server/coordinator/core/checkpoints.h"
 #include "ps_server/coordinator/policy/batch_schedule.h"
+#include "ps_server/coordinator/versions/checkpoints.h"
 
 namespace sluice {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
-#include "ps_server/coordinator/core/checkpoints.h"
 #include "ps_server/coordinator/policy/batch_schedule.h"
+#include "ps_server/coordinator/versions/checkpoints.h"
 
 namespace sluice {
 

@@ -10,8 +10,8 @@
 #include "absl/types/span.h"
 #include "common/parameter_layout.h"
 #include "kernels/accelerator.h"
-#include "worker/flow.h"
-#include "worker/task_progress.h"
+#include "worker/task/flow.h"
+#include "worker/task/task_progress.h"
 
 namespace sluice {
 

@@ -9,7 +9,7 @@
 #include "absl/types/span.h"
 #include "common/status_macros.h"
 #include "kernels/accelerator.h"
-#include "worker/task_progress.h"
+#include "worker/task/task_progress.h"
 
 namespace sluice {
 

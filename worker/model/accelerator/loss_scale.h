@@ -10,7 +10,7 @@
 #include "common/status_macros.h"
 #include "kernels/vector_op.h"
 #include "proto/job.pb.h"
-#include "worker/flow.h"
+#include "worker/task/flow.h"
 
 // Loss scaling (Micikevicius et al. 2018, 3.2): what backward computes is
 // multiplied by a power of two, so that small gradients are not lost to FP16,

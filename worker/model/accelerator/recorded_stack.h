@@ -13,9 +13,9 @@
 #include "absl/types/span.h"
 #include "common/clock.h"
 #include "kernels/accelerator.h"
-#include "worker/flow.h"
 #include "worker/model/layer.h"
 #include "worker/model/layer_stack.h"
+#include "worker/task/flow.h"
 
 namespace sluice {
 

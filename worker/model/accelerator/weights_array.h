@@ -9,8 +9,8 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "kernels/accelerator.h"
-#include "worker/flow.h"
-#include "worker/task_progress.h"
+#include "worker/task/flow.h"
+#include "worker/task/task_progress.h"
 
 namespace sluice {
 
