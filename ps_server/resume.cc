@@ -141,7 +141,11 @@ absl::StatusOr<ResumePoint> PointOf(const Checkpoint& checkpoint,
   point.snapshot = SnapshotFromProto(manifest.state());
   if (std::any_of(manifest.file().begin(), manifest.file().end(),
                   [](const auto& file) { return !file.path().empty(); })) {
-    point.manifest = EncodeManifest(manifest);
+    // The shards need nothing of the training's state, which may be large: a
+    // message to them has a limit.
+    proto::CheckpointManifest sent = manifest;
+    sent.clear_state();
+    point.manifest = EncodeManifest(sent);
   }
   proto::Job before;
   if (google::protobuf::TextFormat::ParseFromString(manifest.job(), &before)) {

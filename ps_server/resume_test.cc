@@ -494,6 +494,9 @@ TEST_F(ResumeTest, WhereShardsHaveDisksOfTheirOwnTheManifestGoesAlong) {
   const auto found = FindRecovery(Job(), run_);
   ASSERT_TRUE(found.ok()) << found.status();
   EXPECT_EQ((*found)->point.version, id.version);
+  // Which grows where one partition is far ahead of another.
+  EXPECT_FALSE(
+      DecodeManifest("the message", (*found)->point.manifest)->has_state());
   Restore restore{Generation(2), id.version, "", id.generation};
   restore.manifest = (*found)->point.manifest;
   // A shard without the run folder reads what it holds, and no more.

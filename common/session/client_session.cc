@@ -30,6 +30,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/process/exit_codes.h"
+#include "common/session/reason.h"
 #include "common/telemetry/json_text.h"
 
 namespace sluice {
@@ -58,23 +59,6 @@ bool IsFinal(absl::StatusCode code) {
       return true;
     default:
       return false;
-  }
-}
-
-// In what people read, which may hold any bytes, as paths do.
-void ReplaceNoUtf8(proto::ToCoordinator* message) {
-  const auto replace = [](std::string* text) { *text = Utf8Text(*text); };
-  switch (message->body_case()) {
-    case proto::ToCoordinator::kRejected:
-      return replace(message->mutable_rejected()->mutable_reason());
-    case proto::ToCoordinator::kEvaluated:
-      return replace(message->mutable_evaluated()->mutable_error());
-    case proto::ToCoordinator::kStored:
-      return replace(message->mutable_stored()->mutable_error());
-    case proto::ToCoordinator::kLeave:
-      return replace(message->mutable_leave()->mutable_reason());
-    default:
-      return;
   }
 }
 
@@ -241,7 +225,6 @@ absl::Duration ClientSession::HeartbeatEvery() const {
 }
 
 absl::Status ClientSession::Send(proto::ToCoordinator message) {
-  ReplaceNoUtf8(&message);
   const absl::Status status = queue_.Push(std::move(message));
   return status.ok() ? status : Refuse(status);
 }
@@ -268,6 +251,8 @@ std::optional<proto::ToCoordinator> ClientSession::NextFrame(absl::Time now) {
   } else {
     return std::nullopt;
   }
+  std::string* reason = ReasonIn(&frame);
+  if (reason != nullptr && !reason->empty()) *reason = Utf8Text(*reason);
   frame.set_ack(queue_.received());
   ack_due_ = false;
   // Other frames do not postpone it: it brings the process's counters.

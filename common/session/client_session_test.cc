@@ -73,13 +73,16 @@ TEST(ClientSessionTest, WhoNamesItsInstructionsIsWelcomedOnlyWithTheRuns) {
 // breaks.
 TEST(ClientSessionTest, AReasonThatIsNoUtf8ArrivesAllTheSame) {
   ClientSession session = Joined();
-  proto::ToCoordinator evaluated, rejected, stored;
+  session.CannotReach("waits for caf\xe9", kStart);
+  proto::ToCoordinator evaluated, rejected, stored, executed;
   evaluated.mutable_evaluated()->set_error("evaluated caf\xe9");
   rejected.mutable_rejected()->set_reason("rejected caf\xe9");
   stored.mutable_stored()->set_error("stored caf\xe9");
   ASSERT_TRUE(session.Send(evaluated).ok());
   ASSERT_TRUE(session.Send(rejected).ok());
+  executed.mutable_executed()->set_fault("executed caf\xe9");
   ASSERT_TRUE(session.Send(stored).ok());
+  ASSERT_TRUE(session.Send(executed).ok());
   session.Leave("left caf\xe9", /*for_good=*/true);
   const auto next = [&] {
     proto::ToCoordinator arrived;
@@ -90,7 +93,9 @@ TEST(ClientSessionTest, AReasonThatIsNoUtf8ArrivesAllTheSame) {
   EXPECT_EQ(next().evaluated().error(), "evaluated caf\xef\xbf\xbd");
   EXPECT_EQ(next().rejected().reason(), "rejected caf\xef\xbf\xbd");
   EXPECT_EQ(next().stored().error(), "stored caf\xef\xbf\xbd");
+  EXPECT_EQ(next().executed().fault(), "executed caf\xef\xbf\xbd");
   EXPECT_EQ(next().leave().reason(), "left caf\xef\xbf\xbd");
+  EXPECT_EQ(next().heartbeat().waits_for(), "waits for caf\xef\xbf\xbd");
 }
 
 TEST(ClientSessionTest, AReconnectResumesWithTheLastNumberReceived) {

@@ -181,7 +181,7 @@ HttpAnswer Ready(const proto::JobStatus& status) {
     absl::StrAppend(&lacks, "shard ", shard.id(), " is ", shard.state(), "\n");
   }
   for (const proto::WorkerStatus& worker : status.worker()) {
-    if (IsThere(worker.state())) continue;
+    if (worker.extra() || IsThere(worker.state())) continue;
     absl::StrAppend(&lacks, "worker ", worker.id(), " is ", worker.state(),
                     "\n");
   }

@@ -83,6 +83,8 @@ TEST_F(LivePagesTest, ReadyNamesWhomTheRunLacks) {
   const HttpAnswer answer = Get("/readyz");
   EXPECT_EQ(answer.code, 503);
   EXPECT_EQ(answer.body, "worker 0 is missing\n");
+  status_->mutable_worker(0)->set_extra(true);
+  EXPECT_EQ(Get("/readyz").code, 200) << "the run does without it";
   status_->set_phase("failed");
   status_->set_message("the loss is not finite");
   EXPECT_EQ(Get("/readyz").code, 503);

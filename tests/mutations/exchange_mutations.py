@@ -344,6 +344,7 @@ EXCHANGE = Core(
             "secret", "telemetry/json_text", "wire/float_code", "wire/payload",
             "wire/wire_format")] + [
         "kernels/optimizer_kernels.cc", SESSION + "client_session.cc",
+        SESSION + "reason.cc",
         WORKER + "exchange/pull_assembly.cc",
         WORKER + "exchange/retry_policy.cc", WORKER + "exchange/shard_calls.cc",
         "proto/checkpoint.pb.cc", "proto/coordinator.pb.cc", "proto/job.pb.cc",

@@ -260,7 +260,8 @@ RECOVERY = Core(
             "layers/pool", "layers/repeat", "layers/residual",
             "layers/shape_inference", "layers/weights", "parameter_layout",
             "process/process_name", "process/shared_memory", "random", "secret",
-            "session/client_session", "sha256", "telemetry/json_text",
+            "session/client_session", "session/reason", "sha256",
+            "telemetry/json_text",
             "telemetry/log_value", "telemetry/logged_values",
             "testing/faulty_files", "testing/faulty_reads", "wire/float_code",
             "wire/payload", "wire/wire_format")] + [

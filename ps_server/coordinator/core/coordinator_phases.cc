@@ -181,6 +181,7 @@ void Coordinator::ProgressFinish() {
                                                  absl::FormatDuration(
                                                      options_.finish_timeout)),
                      "\""));
+    evaluations_.Skip(/*final=*/true);
   }
   if (stored && stream_.idle()) Finish("", message_);
 }

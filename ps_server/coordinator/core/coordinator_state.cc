@@ -68,7 +68,8 @@ JobState Coordinator::State(absl::Time now) const {
              tasks_.LiveOf(WorkerId(peer.id)) != nullptr, member.incarnation,
              heard, stats_.GradientsOf(WorkerId(peer.id)), member.process,
              member.counters, member.members, member.last_loss,
-             PlaceOf(job_, WorkerId(peer.id))});
+             PlaceOf(job_, WorkerId(peer.id)),
+             peer.id >= job_.cluster().workers()});
         break;
       case Role::kShard:
         state.shards.push_back(

@@ -41,6 +41,7 @@ struct WorkerState {
   std::vector<std::string> members = {};  // Of several processes: all of them.
   std::string last_loss = {};  // Why its newest life that is over ended.
   std::string place = {};  // "group 1, slot 2"; empty: groups have one slot.
+  bool extra = false;      // Above cluster.workers: nobody waits for it.
 };
 
 struct ShardState {

@@ -262,6 +262,25 @@ TEST(FinishTest, AnEvaluatorThatWasStoppedLikeTheRunIsNotWaitedFor) {
   EXPECT_FALSE(other.Finished().has_value());
 }
 
+TEST(FinishTest, ThatTheLastVersionIsNotEvaluatedIsSaidOnce) {
+  Driver run(Evaluated(1000));
+  run.Start();
+  EXPECT_TRUE(run.Deliver(0).ok());
+  run.HoldShard(0);
+  run.Leave(kEvaluator, /*for_good=*/true);
+  EXPECT_TRUE(run.Deliver(0).ok());
+  run.RequestStop();
+  run.Advance(absl::Seconds(2));
+  int said = 0;
+  for (const Announce& announce : run.All<Announce>()) {
+    said += announce.text.find("event=not_evaluated") == 0 ? 1 : 0;
+  }
+  EXPECT_EQ(said, 1);
+  EXPECT_FALSE(run.Finished().has_value());
+  run.ReleaseShard(0);
+  EXPECT_TRUE(run.Finished().has_value());
+}
+
 TEST(FinishTest, AnEvaluatorThatComesBackInTimeDoesTheFinalEvaluation) {
   Driver run(Evaluated(0));
   run.Start();

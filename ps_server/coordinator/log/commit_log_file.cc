@@ -125,10 +125,9 @@ absl::Status CommitLogWriter::Cut(Version version) {
                           Begin(absl::StrCat(first_path_, ".", version.value()),
                                 header, &file_->disk, &bytes));
   const absl::Status named = next->disk.SyncFolder(FolderOf(next->path));
-  if (!named.ok()) {
-    next->disk.Remove(next->path).IgnoreError();
-    return named;
-  }
+  // One that cannot be removed is gone on with: readers would take a whole
+  // file, and look in no other for what comes after it.
+  if (!named.ok() && next->disk.Remove(next->path).ok()) return named;
   header_ = header;
   bytes_ = bytes;
   absl::MutexLock lock(&mu_);

@@ -235,6 +235,36 @@ TEST_F(CommitLogFileTest, WhereTheNextFileCannotBeMadeTheLogGoesOnInItsOwn) {
   EXPECT_EQ(ReadCommitLog(path_)->records.size(), 2);
 }
 
+// As where a network's disk stalls between the next file's header and its name.
+class NoMoreChanges : public FileOperations {
+ public:
+  absl::Status SyncFolder(const std::string& path) override {
+    return absl::UnavailableError(path + ": sync: stalled");
+  }
+  absl::Status Remove(const std::string& path) override {
+    if (removes) return FileOperations::Remove(path);
+    return absl::UnavailableError(path + ": remove: stalled");
+  }
+  bool removes = false;
+};
+
+TEST_F(CommitLogFileTest, ANextFileThatCannotBeRemovedIsGoneOnWith) {
+  for (const bool removes : {true, false}) {
+    std::remove(path_.c_str());
+    std::remove((path_ + ".1").c_str());
+    NoMoreChanges disk;
+    disk.removes = removes;
+    auto writer = CommitLogWriter::Create(path_, {}, &disk);
+    ASSERT_TRUE(writer.ok()) << writer.status();
+    ASSERT_TRUE((*writer)->Append({Record(1)}).ok());
+    EXPECT_EQ((*writer)->Cut(Version(1)).ok(), !removes);
+    ASSERT_TRUE((*writer)->Append({Record(2)}).ok());
+    EXPECT_EQ((*writer)->path(), removes ? path_ : path_ + ".1");
+    EXPECT_EQ(ReadCommitLog(path_)->records.size(), removes ? 2 : 1);
+    EXPECT_EQ(ReadCommitLog(path_ + ".1").ok(), !removes);
+  }
+}
+
 TEST_F(CommitLogFileTest, TheNextFileSaysWhatCameBeforeIt) {
   proto::LogHeader header;
   header.set_generation(4);

@@ -101,11 +101,13 @@ Inputs InputAgreement::Agreed() const {
 
 void InputAgreement::Lost(Peer peer) {
   if (begun_) return;
-  for (auto& [name, values] : found_) {
+  for (auto input = found_.begin(); input != found_.end();) {
+    auto& values = input->second;
     for (auto value = values.begin(); value != values.end();) {
       value->second.erase(peer);
       value = value->second.empty() ? values.erase(value) : std::next(value);
     }
+    input = values.empty() ? found_.erase(input) : std::next(input);
   }
 }
 

@@ -40,12 +40,16 @@ TEST_F(InputAgreementTest, WhoDoesNotNameAnInputDoesNotDisagree) {
 
 TEST_F(InputAgreementTest, SoManyInputsAreNamedAndNoMore) {
   for (int i = 0; i < InputAgreement::kMost; ++i) {
-    EXPECT_EQ(Join(kWorker0, {{absl::StrCat("input ", i), "a"}}), "");
+    EXPECT_EQ(Join({Role::kWorker, i + 2}, {{absl::StrCat("input ", i), "a"}}),
+              "");
   }
   EXPECT_EQ(Join(kWorker1, {{"input 7", "a"}}), "");
   EXPECT_EQ(Join(kWorker1, {{"another", "a"}}),
             "worker 1: names the input \"another\", and 64 others are named "
             "already");
+  // Until the run begins only the living count here, too.
+  agreement_.Lost({Role::kWorker, 2});
+  EXPECT_EQ(Join(kWorker1, {{"another", "a"}}), "");
 }
 
 TEST_F(InputAgreementTest, OfOneThatMayDifferSoManyValuesAreRemembered) {

@@ -141,7 +141,8 @@ class BatchSchedule {
 
   int64_t done_ = 0;
   BlockId low_water_mark_;
-  // Whether each block from the mark on is done; the first is not.
+  // Whether each block from the mark on is done; the first is not. With several
+  // partitions that grows with how far one is ahead of another.
   std::deque<bool> done_above_;
 };
 

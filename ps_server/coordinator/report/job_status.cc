@@ -80,6 +80,7 @@ void AddWorker(const WorkerState& worker, absl::Time now,
   added->mutable_members()->Assign(worker.members.begin(),
                                    worker.members.end());
   added->set_place(worker.place);
+  added->set_extra(worker.extra);
   added->set_last_loss(worker.last_loss);
   added->mutable_counters()->insert(worker.counters.begin(),
                                     worker.counters.end());

@@ -37,7 +37,8 @@ JobState FullState(absl::Time now) {
                     {{"tasks", 11}, {"certificate_seconds_left", 7200}},
                     {"host:1", "host:2"},
                     "left: a mistake",
-                    "group 1, slot 0"}};
+                    "group 1, slot 0",
+                    /*extra=*/true}};
   state.shards = {{ShardId(1),
                    PeerLife::kAlive,
                    Version(39),
@@ -83,6 +84,7 @@ TEST(JobStatusTest, ItSaysAllThatIsKnown) {
           members: [ "host:1", "host:2" ]
           place: "group 1, slot 0"
           last_loss: "left: a mistake"
+          extra: true
         }
         shard {
           id: 1

@@ -166,6 +166,7 @@ void WorkerSums::Look(const proto::JobStatus& status) {
       // The time left of certificates has no sum; the first to expire is a
       // metric of its own.
       if (name == kCertificateSecondsLeft) continue;
+      if (last.size() >= kMostCounters && last.count(name) == 0) continue;
       if (value < last[name]) past_[name] += last[name];
       last[name] = value;
     }

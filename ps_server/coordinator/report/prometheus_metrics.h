@@ -21,6 +21,10 @@ inline constexpr int kMostLabelledWorkers = 100;
 // Thread-compatible.
 class WorkerSums {
  public:
+  // Of so many counters of a worker, the first that it names: no process of
+  // this build has as many.
+  static constexpr int kMostCounters = 128;
+
   // To be called whenever they are asked for.
   void Look(const proto::JobStatus& status);
   // As far as somebody has looked.

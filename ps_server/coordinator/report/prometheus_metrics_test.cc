@@ -121,6 +121,18 @@ TEST(PrometheusMetricsTest, ASumDoesNotFallWhenAWorkerIsStartedAgain) {
   expect(1.5 * many + 0.5);
 }
 
+TEST(PrometheusMetricsTest, OfAWorkerWithEverOtherCountersTheFirstAreKept) {
+  WorkerSums sums;
+  proto::JobStatus status = StatusOf(1);
+  auto& counters = *status.mutable_worker(0)->mutable_counters();
+  for (int i = 0; i < 1000; ++i) {
+    counters.clear();
+    counters[absl::StrCat("invented_", i, "_total")] = 1;
+    sums.Look(status);
+  }
+  EXPECT_EQ(sums.Sums().size(), WorkerSums::kMostCounters);
+}
+
 TEST(PrometheusMetricsTest, TheTimesOfAPhaseAreAHistogramInSeconds) {
   proto::JobStatus status;
   proto::TaskTime* time = status.add_task_time();

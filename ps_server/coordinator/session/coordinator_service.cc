@@ -128,12 +128,13 @@ void CoordinatorService::Receive(const std::shared_ptr<FrameSink>& connection,
                                  const proto::ToCoordinator& frame) {
   absl::Status status =
       frame.has_join() ? CheckJoin(frame.join()) : absl::OkStatus();
-  const auto cut = WithReasonCut(frame);
+  const auto readable = WithReadableReason(frame);
   std::vector<std::shared_ptr<FrameSink>> touched;
   if (status.ok()) {
     absl::MutexLock lock(&mu_);
-    status = sessions_.OnFrame(connection, cut.has_value() ? *cut : frame,
-                               options_.clock->Now());
+    status =
+        sessions_.OnFrame(connection, readable.has_value() ? *readable : frame,
+                          options_.clock->Now());
     // What needs no record: a Welcome, a heartbeat, what was sent before.
     touched = sessions_.TakeTouched();
   }
@@ -159,7 +160,7 @@ void CoordinatorService::OnBroken(SessionStream* stream) {
 void CoordinatorService::OnManifest(Version version,
                                     const absl::Status& status) {
   absl::MutexLock lock(&mu_);
-  sessions_.ManifestWritten(version, std::string(status.message()),
+  sessions_.ManifestWritten(version, Readable(std::string(status.message())),
                             options_.clock->Now());
 }
 
@@ -191,9 +192,7 @@ proto::JobStatus CoordinatorService::OnGetStatus() {
 }
 
 void CoordinatorService::OnStop(const proto::StopRequest& request) {
-  std::string reason = request.reason();
-  CutReason(&reason);
-  RequestStop(reason);
+  RequestStop(Readable(request.reason()));
 }
 
 absl::StatusOr<proto::CheckpointReply>
@@ -269,7 +268,7 @@ void CoordinatorService::CarryOut(const Actions& actions) {
         sessions_.Supersede();
       } else {
         if (!Over()) failed_here_ = true;
-        sessions_.Finish({std::string(recorded.message()), ""});
+        sessions_.Finish({Readable(std::string(recorded.message())), ""});
       }
     }
     // Nothing that is not in the log may become known.
@@ -376,7 +375,8 @@ absl::Status CoordinatorService::Append(
 }
 
 bool CoordinatorService::AwaitRoom(const absl::Status& failed) {
-  const std::string what = absl::StrCat("room on the disk: ", failed.message());
+  const std::string what =
+      Readable(absl::StrCat("room on the disk: ", failed.message()));
   bool first;
   {
     absl::MutexLock lock(&mu_);

@@ -6,7 +6,9 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "common/session/reason.h"
 #include "common/status_macros.h"
+#include "common/telemetry/json_text.h"
 #include "ps_server/decisions/event_conversion.h"
 
 namespace sluice {
@@ -26,34 +28,25 @@ absl::Status CheckText(Peer peer, absl::string_view field,
   return absl::OkStatus();
 }
 
-// What a frame says for people; null: nothing.
-std::string* ReasonIn(proto::ToCoordinator* frame) {
-  switch (frame->body_case()) {
-    case proto::ToCoordinator::kHeartbeat:
-      return frame->mutable_heartbeat()->mutable_waits_for();
-    case proto::ToCoordinator::kRejected:
-      return frame->mutable_rejected()->mutable_reason();
-    case proto::ToCoordinator::kEvaluated:
-      return frame->mutable_evaluated()->mutable_error();
-    case proto::ToCoordinator::kLeave:
-      return frame->mutable_leave()->mutable_reason();
-    case proto::ToCoordinator::kStored:
-      return frame->mutable_stored()->mutable_error();
-    default:
-      return nullptr;
-  }
+// The first `most` bytes, without a part of a character of UTF-8.
+void Cut(std::string* text, size_t most) {
+  if (text->size() <= most) return;
+  const auto continues = [&](size_t at) {  // A character.
+    return (static_cast<unsigned char>((*text)[at]) & 0xC0) == 0x80;
+  };
+  while (most > 0 && continues(most)) --most;
+  text->resize(most);
 }
 
 }  // namespace
 
-void CutReason(std::string* reason) {
-  size_t most = kMostReasonBytes;
-  if (reason->size() <= most) return;
-  const auto continues = [&](size_t at) {  // A character of UTF-8.
-    return (static_cast<unsigned char>((*reason)[at]) & 0xC0) == 0x80;
-  };
-  while (most > 0 && continues(most)) --most;
-  reason->resize(most);
+std::string Readable(const std::string& text) {
+  std::string readable = Utf8Text(text);
+  for (char& c : readable) {
+    if (absl::ascii_iscntrl(c)) c = absl::ascii_isspace(c) ? ' ' : '?';
+  }
+  Cut(&readable, kMostReasonBytes);
+  return readable;
 }
 
 absl::Status CheckNames(const proto::Join& join) {
@@ -78,19 +71,19 @@ absl::Status CheckNames(const proto::Join& join) {
   return absl::OkStatus();
 }
 
-std::optional<proto::ToCoordinator> WithReasonCut(
+std::optional<proto::ToCoordinator> WithReadableReason(
     const proto::ToCoordinator& frame) {
-  // Before anything is copied; a Join carries the job.
-  if (frame.has_join() || frame.ByteSizeLong() <= kMostReasonBytes) {
+  // Before anything is copied: a Join carries the job, and Executed comes from
+  // each shard for each decision.
+  if (frame.has_join() || frame.has_ready() ||
+      (frame.has_executed() && frame.executed().fault().empty())) {
     return std::nullopt;
   }
-  proto::ToCoordinator cut = frame;
-  std::string* reason = ReasonIn(&cut);
-  if (reason == nullptr || reason->size() <= kMostReasonBytes) {
-    return std::nullopt;
-  }
-  CutReason(reason);
-  return cut;
+  proto::ToCoordinator readable = frame;
+  std::string* reason = ReasonIn(&readable);
+  if (reason == nullptr || reason->empty()) return std::nullopt;
+  *reason = Readable(*reason);
+  return readable;
 }
 
 }  // namespace sluice

@@ -2,6 +2,7 @@
 #define SLUICE_PS_SERVER_COORDINATOR_SESSION_FRAME_LIMITS_H_
 
 #include <optional>
+#include <string>
 
 #include "absl/status/status.h"
 #include "proto/coordinator.pb.h"
@@ -19,13 +20,13 @@ inline constexpr int kMostReasonBytes = 4096;
 // control characters. kInvalidArgument names the process and the field.
 absl::Status CheckNames(const proto::Join& join);
 
-// Leaves its first kMostReasonBytes bytes, without a part of a character of
-// UTF-8.
-void CutReason(std::string* reason);
+// `text` as people may be told it: UTF-8, without control characters, which a
+// terminal would obey (a line's end and a tab become a space, any other '?'),
+// and at most kMostReasonBytes bytes.
+std::string Readable(const std::string& text);
 
-// `frame` with its reason cut to kMostReasonBytes; nullopt: it has no such
-// reason.
-std::optional<proto::ToCoordinator> WithReasonCut(
+// `frame` with its reason made readable; nullopt: it has none.
+std::optional<proto::ToCoordinator> WithReadableReason(
     const proto::ToCoordinator& frame);
 
 }  // namespace sluice

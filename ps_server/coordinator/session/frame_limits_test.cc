@@ -68,26 +68,45 @@ TEST(FrameLimitsTest, AControlCharacterThatCouldForgeALineIsRefused) {
 }
 
 TEST(FrameLimitsTest, ALongReasonIsCutAtACharacter) {
-  proto::ToCoordinator frame;
-  frame.mutable_leave()->set_reason(std::string(kMostReasonBytes, 'x'));
-  EXPECT_FALSE(WithReasonCut(frame).has_value());
+  EXPECT_EQ(Readable(std::string(kMostReasonBytes, 'x')),
+            std::string(kMostReasonBytes, 'x'));
   // The last of these characters, of two bytes, would be cut in half.
   std::string reason(1, 'x');
   while (reason.size() < 2 * kMostReasonBytes) reason += "\u00e9";
+  EXPECT_EQ(Readable(reason), reason.substr(0, kMostReasonBytes - 1));
+}
+
+// The first would set the title of the window in which the status is read;
+// with the second protobuf parses neither a status nor the log's header.
+TEST(FrameLimitsTest, AReasonHoldsWhatATerminalAndProtobufTakeForText) {
+  EXPECT_EQ(Readable("\x1b]0;x\x07"), "?]0;x?");
+  EXPECT_EQ(Readable("caf\xe9"), "caf\xef\xbf\xbd");
+  EXPECT_EQ(Readable("one line\n\tand another"), "one line  and another");
+}
+
+TEST(FrameLimitsTest, TheReasonOfEachFrameIsMadeReadable) {
+  proto::ToCoordinator frame;
   frame.set_sequence(7);
-  frame.mutable_leave()->set_reason(reason);
-  const auto cut = WithReasonCut(frame);
-  ASSERT_TRUE(cut.has_value());
-  EXPECT_EQ(cut->leave().reason(), reason.substr(0, kMostReasonBytes - 1));
-  EXPECT_EQ(cut->sequence(), 7);
-  frame.mutable_rejected()->set_reason(reason);
-  EXPECT_TRUE(WithReasonCut(frame).has_value());
-  frame.mutable_evaluated()->set_error(reason);
-  EXPECT_TRUE(WithReasonCut(frame).has_value());
-  frame.mutable_stored()->set_error(reason);
-  EXPECT_TRUE(WithReasonCut(frame).has_value());
-  frame.mutable_heartbeat()->set_waits_for(reason);
-  EXPECT_TRUE(WithReasonCut(frame).has_value());
+  const auto readable = [&] {
+    const auto with = WithReadableReason(frame);
+    EXPECT_TRUE(with.has_value()) << frame.body_case();
+    return with.value_or(frame);
+  };
+  frame.mutable_leave()->set_reason("\x07");
+  EXPECT_EQ(readable().leave().reason(), "?");
+  EXPECT_EQ(readable().sequence(), 7);
+  frame.mutable_rejected()->set_reason("\x07");
+  EXPECT_EQ(readable().rejected().reason(), "?");
+  frame.mutable_evaluated()->set_error("\x07");
+  EXPECT_EQ(readable().evaluated().error(), "?");
+  frame.mutable_stored()->set_error("\x07");
+  EXPECT_EQ(readable().stored().error(), "?");
+  frame.mutable_executed()->set_fault("\x07");
+  EXPECT_EQ(readable().executed().fault(), "?");
+  frame.mutable_heartbeat()->set_waits_for("\x07");
+  EXPECT_EQ(readable().heartbeat().waits_for(), "?");
+  frame.mutable_executed()->clear_fault();
+  EXPECT_FALSE(WithReadableReason(frame).has_value());
 }
 
 }  // namespace

@@ -53,6 +53,7 @@ class Evaluations {
   // The one that is due, or `final`, is not made.
   void Skip(bool final) {
     due_ = false;
+    overruns_ = losses_ = 0;
     final_done_ |= final;
   }
 
@@ -63,7 +64,7 @@ class Evaluations {
   const double every_;
   bool due_;
   bool final_done_ = false;
-  int overruns_ = 0, losses_ = 0;  // Since the last answer.
+  int overruns_ = 0, losses_ = 0;  // Of the one that is due.
   std::optional<Running> running_;
 };
 

@@ -83,5 +83,18 @@ TEST(EvaluationsTest, WhatIsSkippedIsNotDueAndTheFinalOneIsDone) {
   EXPECT_TRUE(evaluations.final_done());
 }
 
+TEST(EvaluationsTest, AfterOneThatIsSkippedTheNextHasAllItsAttempts) {
+  Evaluations evaluations(10);
+  evaluations.SamplesApplied(0, 10);
+  evaluations.Start(Version(1), false, kStart);
+  evaluations.Overrun();
+  evaluations.Lost();
+  evaluations.GiveUp();
+  evaluations.Skip(/*final=*/false);
+  evaluations.Start(Version(2), true, kStart);
+  EXPECT_EQ(evaluations.Overrun(), 1);
+  EXPECT_EQ(evaluations.Lost(), 1);
+}
+
 }  // namespace
 }  // namespace sluice
