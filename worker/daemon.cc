@@ -154,13 +154,14 @@ void ShareMemory(const ResolvedJob& job, const SharedMemory* gradient,
   exchange->ShareMemory(gradients);
 }
 
-void TellUnreached(const GrpcExchange* exchange, CoordinatorClient* client) {
-  client->TellUnreached(
-      [exchange]() -> std::optional<CoordinatorClient::Unreached> {
-        const auto shard = exchange->unreached();
-        if (!shard.has_value()) return std::nullopt;
-        return CoordinatorClient::Unreached{shard->name, shard->since};
-      });
+void TellUnreached(std::function<std::optional<UnreachedShard>()> unreached,
+                   CoordinatorClient* client) {
+  client->TellUnreached([unreached = std::move(unreached)]()
+                            -> std::optional<CoordinatorClient::Unreached> {
+    const auto shard = unreached();
+    if (!shard.has_value()) return std::nullopt;
+    return CoordinatorClient::Unreached{shard->name, shard->since};
+  });
 }
 
 absl::Status LeaveUnlessOk(absl::Status status, CoordinatorClient* client) {

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,7 @@
 #include "proto/coordinator.pb.h"
 #include "worker/compute/compute_context.h"
 #include "worker/exchange/grpc_exchange.h"
+#include "worker/exchange/shard_calls.h"
 #include "worker/rejoin_policy.h"
 
 namespace CLI {
@@ -92,9 +94,10 @@ absl::Status AwaitReachable(const ResolvedJob& job, bool rejoins,
 void ShareMemory(const ResolvedJob& job, const SharedMemory* gradient,
                  GrpcExchange* exchange);
 
-// Has `client`'s heartbeats name the shard that `exchange` cannot reach.
-// REQUIRES: `exchange` outlives `client`.
-void TellUnreached(const GrpcExchange* exchange, CoordinatorClient* client);
+// Has `client`'s heartbeats name the shard that `unreached` returns, called
+// from any thread as long as `client` lives.
+void TellUnreached(std::function<std::optional<UnreachedShard>()> unreached,
+                   CoordinatorClient* client);
 
 // Passes `status` on; where it is an error, `client` says good-bye with it.
 absl::Status LeaveUnlessOk(absl::Status status, CoordinatorClient* client);

@@ -26,14 +26,15 @@ absl::StatusOr<proto::Evaluated> Evaluator::Run(const proto::Evaluate& request,
   proto::Evaluated answer;
   answer.set_version(request.version());
   const Version version(request.version());
-  const PullSpec spec = {.generation = generation,
-                         .version = version,
-                         .exact = true,
-                         .deadline = options_.clock->Now() + options_.deadline};
   int loaded = -1;  // The part that is in the measure's memory.
   const VersionMeasure::Load load = [&](int part) {
     if (part == loaded) return absl::OkStatus();
     loaded = -1;
+    const PullSpec spec = {
+        .generation = generation,
+        .version = version,
+        .exact = true,
+        .deadline = options_.clock->Now() + options_.deadline};
     SLUICE_RETURN_IF_ERROR(
         exchanges_[part]->Pull(spec, measure_.Weights(part), cancel).status());
     loaded = part;

@@ -153,7 +153,18 @@ class PartExchanges {
     return absl::OkStatus();
   }
 
-  GrpcExchange* first() const { return exchanges_[0].get(); }
+  // Of all shards that do not answer, the one that has not for longest.
+  std::optional<UnreachedShard> unreached() const {
+    std::optional<UnreachedShard> longest;
+    for (const auto& exchange : exchanges_) {
+      const auto shard = exchange->unreached();
+      if (!shard.has_value()) continue;
+      if (!longest.has_value() || shard->since < longest->since) {
+        longest = shard;
+      }
+    }
+    return longest;
+  }
   std::vector<Exchange*> all() const {
     std::vector<Exchange*> all;
     for (const auto& exchange : exchanges_) all.push_back(exchange.get());
@@ -218,7 +229,7 @@ absl::StatusOr<LifeEnd> Live(const ResolvedJob& job,
       context.Build(job.job, welcome.instruction_set()), client.get()));
   SLUICE_RETURN_IF_ERROR(
       exchanges.Open(job, context.measure->parts(), security, welcome));
-  TellUnreached(exchanges.first(), client.get());
+  TellUnreached([&exchanges] { return exchanges.unreached(); }, client.get());
   const auto count = [&security] { return Counted(security); };
   client->TellCounters(count);
   port->Joined(count);

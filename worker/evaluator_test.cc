@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "common/formats/safetensors.h"
+#include "common/status_macros.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "worker/compute/measure.h"
@@ -71,6 +72,37 @@ class BrokenMeasure final : public VersionMeasure {
   std::vector<float> weights_ = std::vector<float>(4);
   bool broken_ = false;
 };
+
+// As a split model's: each block of samples needs each part again.
+class LongMeasure final : public VersionMeasure {
+ public:
+  explicit LongMeasure(FakeClock* clock) : clock_(*clock) {}
+  int parts() const override { return 2; }
+  absl::Span<float> Weights(int part) override {
+    return absl::MakeSpan(weights_);
+  }
+  absl::StatusOr<Measurement> Measure(Version version, const Load& load,
+                                      const CancelToken& cancel) override {
+    SLUICE_RETURN_IF_ERROR(load(0));
+    clock_.Advance(absl::Hours(100));
+    SLUICE_RETURN_IF_ERROR(load(1));
+    return Measurement();
+  }
+
+ private:
+  FakeClock& clock_;
+  std::vector<float> weights_ = std::vector<float>(4);
+};
+
+TEST_F(EvaluatorTest, EachPullHasItsTime) {
+  LongMeasure measure(&clock_);
+  FakeExchange second;
+  second.weights = {1, 2, 3, 4};
+  Evaluator evaluator(Options(), &layout_, &measure, {&exchange_, &second});
+  proto::Evaluate request;
+  ASSERT_TRUE(evaluator.Run(request, Generation(2), token_).ok());
+  EXPECT_GT(second.pulled->deadline, clock_.Now());
+}
 
 TEST_F(EvaluatorTest, ExactlyThePinnedVersionIsPulled) {
   EXPECT_EQ(Run(7).version(), 7);

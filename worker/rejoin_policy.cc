@@ -7,6 +7,11 @@ bool ShardIsLost(const absl::Status& status) {
          absl::IsCancelled(status);
 }
 
+absl::Status SessionOfMember(const absl::Status& worked, bool link_broken) {
+  if (!worked.ok() && !link_broken) return absl::OkStatus();
+  return absl::AbortedError("this life of the worker is over");
+}
+
 bool RejoinPolicy::Rejoins(const LifeEnd& end) {
   if (end.finish.has_value() || end.told_to_leave) return false;
   if (end.delivered) {

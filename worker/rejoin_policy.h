@@ -25,6 +25,12 @@ struct LifeEnd {
   bool link_broken = false;
 };
 
+// Of a member behind the first, which has no session of its own: `session` of a
+// LifeEnd with that `worked` and `link_broken`. kAborted, as where the
+// coordinator has ended the life, unless it was the member itself that could
+// not go on.
+absl::Status SessionOfMember(const absl::Status& worked, bool link_broken);
+
 // Whether a failed exchange says that a shard is out of reach or has begun
 // another generation. That is no fault of the caller: it is to join anew, and
 // will be told who the shards are.
@@ -45,7 +51,8 @@ class RejoinPolicy {
   // process that fails as often will fail again.
   static constexpr int kMostFruitless = 5;
   // Of a model process, before the first delivery of all lives: what fails in
-  // its first task is mostly an error of the program, which will be there again.
+  // its first task is mostly an error of the program, which will be there
+  // again.
   static constexpr int kMostUnproven = 1;
 
   bool Rejoins(const LifeEnd& end);

@@ -39,6 +39,20 @@ TEST(RejoinPolicyTest, AShardThatStaysOutOfReachWhileTheSessionLivesIsTheEnd) {
   EXPECT_FALSE(rejoin.Rejoins({.worked = kOutOfReach}));
 }
 
+// Else a member behind the first would look for a shard for ever.
+TEST(RejoinPolicyTest, ForAMemberBehindTheFirstAShardOutOfReachIsTheEnd) {
+  const auto rejoins = [](const absl::Status& worked, bool link_broken) {
+    RejoinPolicy rejoin;
+    return rejoin.Rejoins({.worked = worked,
+                           .session = SessionOfMember(worked, link_broken),
+                           .link_broken = link_broken});
+  };
+  EXPECT_FALSE(rejoins(kOutOfReach, false));
+  EXPECT_TRUE(rejoins(kOutOfReach, true)) << "another member was first";
+  EXPECT_TRUE(rejoins(absl::OkStatus(), false));
+  EXPECT_TRUE(rejoins(absl::OkStatus(), true));
+}
+
 TEST(RejoinPolicyTest, AShardThatIsLostIsLookedForAgainAFewTimesInARow) {
   for (const absl::Status& lost :
        {absl::FailedPreconditionError("generation 2"),

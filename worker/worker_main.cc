@@ -279,7 +279,7 @@ absl::StatusOr<LifeEnd> Live(const Self& self, ComputeContext& context,
       context.Build(self.process.job.job, welcome.instruction_set()),
       client.get()));
   SLUICE_RETURN_IF_ERROR(tasks.Open(welcome));
-  TellUnreached(tasks.exchange(), client.get());
+  TellUnreached([&] { return tasks.exchange()->unreached(); }, client.get());
   client->TellCounters([&tasks] { return tasks.Counted(); });
   ProcessPort& port = self.process.port;
   LeaveOnSignal& leave = self.process.leave;
@@ -328,15 +328,13 @@ absl::StatusOr<LifeEnd> LiveAsMember(const Self& self, ComputeContext& context,
        .inputs = self.inputs},
       rejoins));
   const absl::Cleanup end_links = [&self] { self.links.EndLife(); };
-  LifeEnd end;
-  end.session = absl::AbortedError("this life of the worker is over");
   SLUICE_ASSIGN_OR_RETURN(const std::optional<proto::Welcome> welcome,
                           self.links.AwaitWelcome(rejoins));
   if (!welcome.has_value()) {
-    end.finish = inbox.finish();
-    end.late = true;
-    end.told_to_leave = self.process.leave.left();
-    return end;
+    return LifeEnd{.finish = inbox.finish(),
+                   .late = true,
+                   .told_to_leave = self.process.leave.left(),
+                   .session = SessionOfMember(absl::OkStatus(), true)};
   }
   if (rejoins) LogNewLife(*welcome);
   SLUICE_RETURN_IF_ERROR(
@@ -352,12 +350,14 @@ absl::StatusOr<LifeEnd> LiveAsMember(const Self& self, ComputeContext& context,
         self.links.Sever();
       },
       self.slot);
+  LifeEnd end;
   std::thread compute =
       tasks.Start(options, rejoins, &end.worked, [](const std::string&) {});
   compute.join();
   end.told_to_leave = leave.Parted(self.slot);
   port.Parted(self.slot);
   tasks.Describe(&end);
+  end.session = SessionOfMember(end.worked, end.link_broken);
   return end;
 }
 

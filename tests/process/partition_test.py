@@ -10,6 +10,7 @@ import unittest
 
 import harness
 import networks
+import pipeline_jobs
 
 # The keepalive of a connection takes 20 s to notice.
 PARTITION_S = float(sys.argv.pop(1)) if sys.argv[1:2] else 25.0
@@ -18,16 +19,17 @@ PORT = 7000
 
 
 class Hosts:
-    """Two shards and two workers, each on its own host."""
+    """Two shards and two workers, or the two members of one, each on its own
+    host."""
 
     NAMES = {"lead": "shard 0", "other": "shard 1", "w0": "worker 0",
              "w1": "worker 1"}
 
-    def __init__(self, network, *sets):
+    def __init__(self, network, *sets, group=False):
         self.network = network
         self.dir = harness.scratch()
-        self.job = harness.write_job(harness.LINEAR_JOB.replace(
-            "epochs: 2", "seconds: 3600"))
+        job = pipeline_jobs.MLP if group else harness.LINEAR_JOB
+        self.job = harness.write_job(job.replace("epochs: 2", "seconds: 3600"))
         self.lead = f"{network.address('lead')}:{PORT}"
         self.processes = {}
         at = [f"--job={self.job}", *harness.sets(
@@ -38,8 +40,15 @@ class Hosts:
                    f"--listen={self.lead}")
         self.start("other", harness.PS_SERVER, "--shard=1", *to,
                    f"--listen={network.address('other')}:{PORT}")
-        for number in range(2):
-            self.start(f"w{number}", harness.WORKER, f"--worker={number}", *to)
+        if not group:
+            for number in range(2):
+                self.start(f"w{number}", harness.WORKER, f"--worker={number}",
+                           *to)
+            return
+        link = f"{network.address('w0')}:{PORT}"
+        self.start("w0", harness.WORKER, "--worker=0", f"--listen={link}", *to)
+        self.start("w1", harness.WORKER, "--worker=0", "--member=1",
+                   f"--upstream={link}", *to)
 
     def start(self, host, *command):
         with self.network.within(host), open(self.dir / host, "a") as log:
@@ -162,6 +171,19 @@ class PartitionTest(unittest.TestCase):
                               run.log("w1"))
                 self.assertIn(f"{shard}: no connection for 8s "
                               "(limits.start_timeout_s)", run.log("w1"))
+
+    def test_a_member_behind_the_first_that_cannot_reach_a_shard_ends(self):
+        with networks.Networks(Hosts.NAMES) as network:
+            network.cut(["w1"], ["other"])
+            with Hosts(network, "limits.start_timeout_s=8",
+                       "limits.partition_timeout_s=3", "cluster.workers=1",
+                       "cluster.shards=2", "worker.group={pipeline_stages:2}",
+                       "worker.micro_batch=8", group=True) as run:
+                self.assertEqual(
+                    run.processes["w1"].wait(timeout=harness.TIMEOUT_S), 75)
+                self.assertIn(
+                    f"shard 1 at {network.address('other')}:{PORT}: no "
+                    "connection for 8s (limits.start_timeout_s)", run.log("w1"))
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@
 #include "absl/time/time.h"
 #include "common/job/group.h"
 #include "common/process/named_thread.h"
+#include "common/process/run_on_threads.h"
 #include "common/status_macros.h"
 #include "common/telemetry/log_value.h"
 #include "kernels/numerics.h"
@@ -136,12 +137,9 @@ absl::StatusOr<std::unique_ptr<DataSource>> OpenData(const ResolvedJob& job,
        .run =
            [threads = DecodingThreads(job.job)](int64_t most,
                                                 const auto& work) {
-             std::vector<std::thread> others;
-             for (int64_t t = 1; t < std::min(threads, most); ++t) {
-               others.push_back(StartThread("decode samples", work));
-             }
-             work();
-             for (std::thread& other : others) other.join();
+             RunOnThreads(
+                 std::min(threads, most),
+                 [&] { return StartThread("decode samples", work); }, work);
            },
        .inputs = inputs});
 }

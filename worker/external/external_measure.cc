@@ -14,7 +14,6 @@ absl::StatusOr<std::unique_ptr<ExternalMeasure>> ExternalMeasure::Start(
   options.description = DescriptionOf(job, WorkerId(0));
   options.description.role = ModelDescription::Role::kEvaluator;
   options.start_limit = absl::Seconds(job.job.limits().start_timeout_s());
-  // The coordinator waits for no longer either.
   options.silence_limit = absl::Seconds(job.job.limits().task_deadline_s());
   options.end_limit = absl::Seconds(job.job.limits().model_process_end_s());
   SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<ModelProcess> process,

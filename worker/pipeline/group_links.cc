@@ -105,6 +105,7 @@ absl::StatusOr<std::unique_ptr<GroupLinks>> GroupLinks::Open(
                          .instruction_set = links->instruction_set_};
   if (stage > 0) self.before = MemberOfSlot(job.job, stage - 1, slot);
   if (listener != nullptr) self.behind = MemberOfSlot(job.job, stage + 1, slot);
+  self.more = stage + 2 < StageCount(job.job);
   if (!flags.upstream.empty()) {
     SLUICE_ASSIGN_OR_RETURN(
         links->before_,

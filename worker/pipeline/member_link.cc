@@ -239,7 +239,10 @@ absl::Status DownstreamLink::Await(const LinkWait& wait, Handlers handlers,
     broken_ = false;
   }
   const absl::Status waited = WaitFor(
-      wait, clock_, [this] { return Name(); },
+      wait, clock_,
+      [this] {
+        return absl::StrCat(Name(), self_.more ? ", or one behind it" : "");
+      },
       [this]() -> absl::StatusOr<bool> {
         const auto there = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
           return linked_ || broken_;

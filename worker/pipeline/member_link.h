@@ -39,6 +39,8 @@ struct MemberIdentity {
   // Which the one before and the one behind are: with replicas not the next
   // numbers.
   int before = 0, behind = 0;
+  // The one behind has others behind it, for which it waits first.
+  bool more = false;
   // As in Join, its own.
   proto::InstructionSet instruction_set = proto::INSTRUCTION_SET_UNSPECIFIED;
 };

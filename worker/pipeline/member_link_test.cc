@@ -358,6 +358,19 @@ TEST_F(MemberLinkTest, OneThatDoesNotComeIsNamed) {
   EXPECT_THAT(std::string(not_ready.message()), HasSubstr("no link for 150ms"));
 }
 
+// Which may be there, and wait like this one for the next.
+TEST_F(MemberLinkTest, OneWithOthersBehindItIsNotTheOnlyOneNamed) {
+  before_.reset();  // One of a listener and a worker.
+  MemberIdentity self = Member(0);
+  self.more = true;
+  DownstreamLink link(listener_.get(), self);
+  const absl::Status late = link.Await(
+      Wait(absl::Milliseconds(150)),
+      {.on_message = [](const auto&) {}, .on_broken = [](const auto&) {}});
+  EXPECT_THAT(std::string(late.message()),
+              HasSubstr("member 1 of worker 3, or one behind it: no link"));
+}
+
 TEST_F(MemberLinkTest, AnotherJobOrPlaceIsRefused) {
   std::thread waits = StartThread("waits", [this] {
     EXPECT_TRUE(before_

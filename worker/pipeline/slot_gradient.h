@@ -83,6 +83,7 @@ class SlotGradient final : public TaskGradient {
       return gradient_->Compute(batches, in_turn, gradient, cancel, progress);
     });
   }
+  void PrepareNext() override { gradient_->PrepareNext(); }
   void Wake() override {
     turn_.Wake();
     gradient_->Wake();

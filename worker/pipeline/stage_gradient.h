@@ -52,6 +52,7 @@ class StageGradient final : public TaskGradient {
     }
     return native_.Compute(batches, weights, gradient, cancel, progress);
   }
+  void PrepareNext() override { native_.PrepareNext(); }
   void Wake() override { options_.wake(); }
 
  private:
