@@ -58,13 +58,13 @@ def train(args, job, *sets):
             stdout=subprocess.DEVNULL, preexec_fn=report.ends_with_this)
         peak = 0
         try:
-            while process.poll() is None:
+            deadline = time.monotonic() + args.seconds + report.DEADLINE_S
+            while process.poll() is None and time.monotonic() < deadline:
                 peak = max(peak, peak_bytes(run / "job.textproto"))
                 # The system records the peak, so polling does not miss it.
                 time.sleep(0.2)
         finally:
-            process.terminate()  # If it goes on.
-            process.wait()
+            report.end(process)  # If it goes on.
         assert process.returncode == 0
         assert peak, f"no look at the memory of the shard of {run}"
         summary = json.loads((run / "summary.json").read_text())

@@ -188,7 +188,7 @@ def why_not(model, way):
     command = sluice(model, 64, way)
     tried = subprocess.run(
         [str(word) for word in command], text=True, stdin=subprocess.DEVNULL,
-        capture_output=True, check=False,
+        capture_output=True, check=False, timeout=programs.PROGRAM_S,
         env=programs.environment_of(command))
     return tried.stderr.strip() if tried.returncode != 0 else None
 

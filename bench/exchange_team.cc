@@ -18,6 +18,9 @@
 namespace sluice::bench {
 namespace {
 
+// For a round, and for a process to end.
+constexpr absl::Duration kDeadline = absl::Minutes(10);
+
 double CpuSecondsOf(pid_t process) {
   clockid_t clock;
   timespec time;
@@ -136,7 +139,9 @@ Team::~Team() {
   }
   for (const pid_t process : processes_) {
     int status = 0;
+    alarm(static_cast<unsigned>(absl::ToInt64Seconds(kDeadline)));
     waitpid(process, &status, 0);
+    alarm(0);  // Else it has ended this process, and so all of them.
     if (status != 0) Fail("a process of the benchmark failed");
   }
   for (const pid_t link : links_) {
@@ -155,12 +160,19 @@ Note Team::Round(bool verify) {
     worker.Send({.kind = Note::Kind::kGo, .number = round_, .verify = verify});
     polled.push_back({worker.fd(), POLLIN, 0});
   }
+  for (const Control& shard : shards_) polled.push_back({shard.fd(), 0, 0});
   Note slowest;
   int pushed = 0, done = 0;
   while (done < plan_.workers) {
-    poll(polled.data(), polled.size(), -1);
-    for (const pollfd& one : polled) {
+    if (poll(polled.data(), polled.size(),
+             static_cast<int>(absl::ToInt64Milliseconds(kDeadline))) <= 0) {
+      Fail(absl::StrCat("a round has not ended after ",
+                        absl::FormatDuration(kDeadline)));
+    }
+    for (size_t i = 0; i < polled.size(); ++i) {
+      const pollfd& one = polled[i];
       if (one.revents == 0) continue;
+      if (i >= workers_.size()) Fail("a shard has ended");
       const Note note = Control(one.fd).Receive();
       if (note.kind == Note::Kind::kDone) {
         ++done;

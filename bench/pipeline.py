@@ -27,7 +27,7 @@ import statistics
 import tempfile
 
 from peers import programs
-from report import Report, whole
+from report import Report, updates_from, whole
 
 PASSES = 8  # Of a mini-batch.
 TEXT = "the quick brown fox jumps over the lazy dog, and nobody minds. " * 4000
@@ -103,12 +103,10 @@ class Trial:
             programs.built("cli/sluice"), "train", self.job,
             f"--run-dir={run}", *self.sets(micro, group, slots),
             *(["--timeline"] if timeline else []),
-            "--set=output.metrics_every_s=0.1"])
+            "--set=output.metrics_every_s=0.01"])
         if timeline:
             shutil.copy(run / "timeline.json", timeline)
-        lines = [json.loads(line) for line in open(run / "metrics.jsonl")]
-        first = next(line for line in lines if line["version"] >= slots)
-        last = lines[-1]
+        first, last = updates_from(run, slots)
         return ((last["version"] - first["version"]) * self.batch /
                 (last["seconds"] - first["seconds"]))
 

@@ -61,7 +61,8 @@ def log_time(run, name, words, after):
 
 def status(args, run):
     result = subprocess.run([args.tool, "status", run, "--json"],
-                            capture_output=True, text=True, check=False)
+                            capture_output=True, text=True, check=False,
+                            timeout=report.DEADLINE_S)
     return json.loads(result.stdout) if result.returncode == 0 else {}
 
 
@@ -76,7 +77,9 @@ def recover(args, job):
             report.wait_for(
                 lambda: list((run / "checkpoints").glob("*/manifest")),
                 "a checkpoint", process)
-            before = report.find_part(run / "job.textproto", "--shard=1")
+            before = report.wait_for(
+                lambda: report.find_part(run / "job.textproto", "--shard=1"),
+                "shard 1", process)
             killed = time.time()
             os.kill(int(before.name), signal.SIGKILL)
             started = report.wait_for(
@@ -105,8 +108,7 @@ def recover(args, job):
                     "first update": updated - running,
                     "all": updated - killed}
         finally:
-            process.terminate()
-            process.wait()
+            report.end(process)
 
 
 def main():

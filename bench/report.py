@@ -9,6 +9,7 @@ import json
 import math
 import pathlib
 import signal
+import subprocess
 import sys
 import time
 
@@ -87,6 +88,31 @@ def metrics_from(run, starting_s):
         sys.exit(f"{run}: expected updates after {first['seconds']:.3g} s of its "
                  f"{lines[-1]['seconds']:.3g} s, has none")
     return first, lines[-1]
+
+
+def updates_from(run, version):
+    """The lines of the run's metrics that first show `version` and the last
+    version: each is late by up to output.metrics_every_s, where the line of the
+    run's end comes at once."""
+    lines = [json.loads(line) for line in open(run / "metrics.jsonl")]
+    first, last = (next(line for line in lines if line["version"] >= v)
+                   for v in (version, lines[-1]["version"]))
+    if first["version"] == last["version"]:
+        sys.exit(f"{run}: expected updates after version {version}, ends with "
+                 f"version {last['version']}")
+    return first, last
+
+
+def end(process):
+    """Tells a process to end and waits until it has; kills it where it does not
+    for DEADLINE_S, which is an error."""
+    process.terminate()
+    try:
+        process.wait(DEADLINE_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+        sys.exit(f"{process.args}: has not ended {DEADLINE_S} s after SIGTERM")
 
 
 def wait_for(look, what, process):

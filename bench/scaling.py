@@ -26,7 +26,7 @@ import pathlib
 import tempfile
 
 from peers import programs
-from report import Report, whole
+from report import Report, updates_from, whole
 
 MLP = programs.ROOT / "configs/fashion_mnist_mlp.textproto"
 RESNET = programs.ROOT / "configs/synthetic_resnet50.textproto"
@@ -39,6 +39,7 @@ COLOURS = ["#4477aa", "#66ccee", "#228833", "#ccbb44", "#ee6677", "#aa3377"]
 
 def daemons(policy, workers, updates):
     """Gradients applied per second, of a run's second half."""
+    per_round = 1 if policy == "SYNC" else workers
     with tempfile.TemporaryDirectory() as folder:
         run = pathlib.Path(folder, "run")
         programs.output_of([
@@ -47,15 +48,11 @@ def daemons(policy, workers, updates):
             f"--set=sync={{policy: {policy}}}", "--set=data.batch_size=8",
             "--set=optimizer.learning_rate=0.001",
             f"--set=delays.compute.constant.ms={DELAY_MS}",
-            "--set=evaluation.enabled=false", "--set=output.metrics_every_s=0.1",
-            f"--set=stop={{updates: "
-            f"{updates * (1 if policy == 'SYNC' else workers)}}}"])
-        lines = [json.loads(line) for line in open(run / "metrics.jsonl")]
-        half = next(line for line in lines
-                    if line["version"] >= lines[-1]["version"] / 2)
-        return ((lines[-1]["gradients"]["applied"] -
-                 half["gradients"]["applied"]) /
-                (lines[-1]["seconds"] - half["seconds"]))
+            "--set=evaluation.enabled=false", "--set=output.metrics_every_s=0.01",
+            f"--set=stop={{updates: {updates * per_round}}}"])
+        first, last = updates_from(run, updates // 2 * per_round)
+        return ((last["gradients"]["applied"] - first["gradients"]["applied"]) /
+                (last["seconds"] - first["seconds"]))
 
 
 def simulated(policy, workers, gbit, sigma, args):

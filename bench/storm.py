@@ -67,7 +67,8 @@ class Run:
     def asked(self, command):
         """What `sluice command` says of the run, {} if it says nothing."""
         result = subprocess.run([self.tool, command, self.dir, "--json"],
-                                capture_output=True, text=True, check=False)
+                                capture_output=True, text=True, check=False,
+                                timeout=report.DEADLINE_S)
         return json.loads(result.stdout) if result.stdout else {}
 
     def samples(self):

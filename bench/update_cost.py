@@ -1,5 +1,5 @@
 #!/usr/bin/python3 -B
-"""How many bytes and messages does one update cost under each policy?
+"""How many bytes and decisions does one update cost under each policy?
 
 Expected: with P workers, K gradients per update and W bytes of weights, T
 tasks are started for an update, and X = T - K of them end without being part
@@ -32,8 +32,7 @@ FEATURES = 4999
 SHARDS = 2
 # The counters for each update, and their units. W: the bytes of all weights.
 COLUMNS = {"tasks": "tasks", "pulled": "W", "pushed": "W",
-           "decisions": "decisions of a shard",
-           "messages": "session messages"}
+           "decisions": "decisions of a shard"}
 
 
 def expected(policy, p, k):
@@ -77,23 +76,16 @@ def measure(args, policy):
     def total(name):
         return sum(shard[name] for shard in shards)
 
-    decisions = 1 if tasks == k else 2
-    started = sum(summary["gradients"].values()) / updates
-    lost = started - k
     return {
         "policy": policy, "gradients": k,
-        "tasks": tasks, "tasks_measured": started,
+        "tasks": tasks,
+        "tasks_measured": sum(summary["gradients"].values()) / updates,
         "pulled": tasks,
         "pulled_measured": total("pull_bytes_total") / weights / updates,
         "pushed": k,
         "pushed_measured": total("push_bytes_total") / weights / updates,
-        "decisions": decisions,
+        "decisions": 1 if tasks == k else 2,
         "decisions_measured": total("decisions") / SHARDS / updates,
-        # Task and Verdict; Ready; Cancel; each decision and its Executed. One
-        # Executed may acknowledge several decisions that arrived together.
-        "messages": 2 * tasks + k + (tasks - k) + 2 * SHARDS * decisions,
-        "messages_measured": (2 * started + k + lost +
-                              2 * total("decisions") / updates),
     }
 
 
@@ -126,7 +118,7 @@ def main():
     if args.json:
         return print_json(rows)
     print("| policy | K | tasks | pulled, W | pushed, W | decisions of a shard |"
-          " session messages |\n|" + " --- |" * 7)
+          "\n|" + " --- |" * 6)
     for row in rows:
         cells = [f"{row[n]} / {row[n + '_measured']:.2f}" for n in COLUMNS]
         print(f"| {row['policy']} | {row['gradients']} | " +

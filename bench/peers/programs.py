@@ -2,11 +2,13 @@
 or, in a test, from the files beside this tree; PyTorch's run with the Python
 that has it."""
 
+import contextlib
 import json
 import os
 import pathlib
 import subprocess
 import sys
+import threading
 
 import report
 
@@ -49,13 +51,14 @@ def environment_of(command):
 
 def has_torch():
     return subprocess.run([*PYTHON, "-c", "import numpy, torch"],
-                          stderr=subprocess.DEVNULL).returncode == 0
+                          stderr=subprocess.DEVNULL,
+                          timeout=report.DEADLINE_S).returncode == 0
 
 
 def why_torch_cannot(step):
     """PyTorch's error message if `step` fails, otherwise None."""
     tried = subprocess.run([*PYTHON, "-c", f"import torch; {step}"],
-                           capture_output=True, text=True)
+                           capture_output=True, text=True, timeout=PROGRAM_S)
     return tried.stderr.strip().split("\n")[-1] if tried.returncode else None
 
 
@@ -103,13 +106,25 @@ class Contestant:
 
     def __exit__(self, *_):
         self.process.stdin.close()
-        self.process.wait()
+        with self._killed_after(PROGRAM_S):
+            self.process.wait()
         self.process.stdout.close()
 
+    @contextlib.contextmanager
+    def _killed_after(self, seconds):
+        timer = threading.Timer(seconds, self.process.kill)
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
     def _line(self):
-        line = self.process.stdout.readline()
+        with self._killed_after(PROGRAM_S):
+            line = self.process.stdout.readline()
         if not line:
-            sys.exit(f"{self.process.args[:3]} ended early")
+            sys.exit(f"{self.process.args[:3]} ended early, or said nothing "
+                     f"for {PROGRAM_S} s")
         return line
 
     def rates(self, work, seconds):

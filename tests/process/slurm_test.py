@@ -167,7 +167,12 @@ class SlurmTest(unittest.TestCase):
     def test_what_is_wrong_is_named(self):
         for variables, named in (
                 ({"RUN_DIR": "no/such"}, "RUN_DIR: there is no folder no/such"),
-                ({"SET": "sync.kk=3"}, "cannot be trained")):
+                ({"SET": "sync.kk=3"}, "cannot be trained"),
+                ({"PORT": "", "JOB": str(harness.write_job(pipeline_jobs.MLP)),
+                  "SET": "cluster.workers=40 worker.group={pipeline_stages:2} "
+                         "worker.micro_batch=8 sync.policy=ASYNC"},
+                 "listen at up to 81 ports above it, and without it a job has "
+                 "64")):
             with self.subTest(**variables), Allocation(**variables) as job:
                 status, said = job.end()
                 self.assertEqual(status, 2, said)
