@@ -5,6 +5,7 @@ that it names, and training goes on even if writing them fails."""
 import json
 import re
 import resource
+import signal
 import struct
 import subprocess
 import unittest
@@ -162,6 +163,37 @@ class CheckpointsTest(unittest.TestCase):
             self.assertRegex(harness.tool("checkpoint", run.dir).stdout,
                              r"^checkpoint of version \d+ is written\n$")
             run.interrupt()
+            run.end()
+
+    def test_a_lead_that_is_held_up_is_waited_for(self):
+        """By `checkpoint`, and then by `stop`: each has been answered before."""
+        job = harness.write_job(JOB.replace("epochs: 2", "seconds: 600"))
+        with cluster.Training(
+                job, *harness.sets(["checkpoint.every_updates=1000000",
+                                    "limits.lease_s=600"])) as run:
+            run.await_version(1)
+            for command in "checkpoint", "stop":
+                with self.subTest(command):
+                    # Until it goes on there is no further version.
+                    run.signal("ps_server-1", signal.SIGSTOP)
+                    asked = subprocess.Popen(
+                        [harness.TOOL, command, run.dir], text=True,
+                        stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                    self.assertRegex(asked.stderr.readline(),
+                                     rf"^{command}: .* s, version \d+\n$")
+                    run.signal("ps_server-0", signal.SIGSTOP)
+                    # The second begins after a look of `command` has: that one,
+                    # too, is not answered.
+                    for _ in range(2):
+                        unanswered = harness.tool("status", run.dir)
+                        self.assertIn("has not answered within",
+                                      unanswered.stderr)
+                    self.assertIsNone(asked.poll())
+                    run.signal("ps_server-0", signal.SIGCONT)
+                    run.signal("ps_server-1", signal.SIGCONT)
+                    said, error = asked.communicate(timeout=harness.TIMEOUT_S)
+                    self.assertEqual(asked.returncode, 0, error)
+                    self.assertIn("version", said)
             run.end()
 
     def test_who_asks_for_one_where_there_can_be_none_is_told_why(self):
