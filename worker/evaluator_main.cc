@@ -157,11 +157,7 @@ class PartExchanges {
   std::optional<UnreachedShard> unreached() const {
     std::optional<UnreachedShard> longest;
     for (const auto& exchange : exchanges_) {
-      const auto shard = exchange->unreached();
-      if (!shard.has_value()) continue;
-      if (!longest.has_value() || shard->since < longest->since) {
-        longest = shard;
-      }
+      longest = LongerUnreached(longest, exchange->unreached());
     }
     return longest;
   }

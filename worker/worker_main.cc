@@ -159,8 +159,14 @@ class Tasks {
   }
 
   TaskInbox& inbox() { return inbox_; }
-  GrpcExchange* exchange() { return exchange_.get(); }
-  // After Open.
+  // After Open: by this member or one behind it.
+  std::optional<UnreachedShard> unreached() const {
+    auto own = exchange_->unreached();
+    if (own.has_value() && !self_.links.first()) {
+      absl::StrAppend(&own->name, " from member ", self_.links.member());
+    }
+    return LongerUnreached(own, self_.links.unreached());
+  }
   CounterMap Counted() const {
     return sluice::Counted(CountersOf(counters_, context_, *exchange_),
                            self_.process.security);
@@ -279,7 +285,7 @@ absl::StatusOr<LifeEnd> Live(const Self& self, ComputeContext& context,
       context.Build(self.process.job.job, welcome.instruction_set()),
       client.get()));
   SLUICE_RETURN_IF_ERROR(tasks.Open(welcome));
-  TellUnreached([&] { return tasks.exchange()->unreached(); }, client.get());
+  TellUnreached([&] { return tasks.unreached(); }, client.get());
   client->TellCounters([&tasks] { return tasks.Counted(); });
   ProcessPort& port = self.process.port;
   LeaveOnSignal& leave = self.process.leave;
@@ -340,6 +346,7 @@ absl::StatusOr<LifeEnd> LiveAsMember(const Self& self, ComputeContext& context,
   SLUICE_RETURN_IF_ERROR(
       context.Build(self.process.job.job, welcome->instruction_set()));
   SLUICE_RETURN_IF_ERROR(tasks.Open(*welcome));
+  self.links.TellUnreached([&tasks] { return tasks.unreached(); });
   self.links.Welcomed(*welcome);
   ProcessPort& port = self.process.port;
   LeaveOnSignal& leave = self.process.leave;

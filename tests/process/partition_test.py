@@ -179,11 +179,15 @@ class PartitionTest(unittest.TestCase):
                        "limits.partition_timeout_s=3", "cluster.workers=1",
                        "cluster.shards=2", "worker.group={pipeline_stages:2}",
                        "worker.micro_batch=8", group=True) as run:
+                shard = f"shard 1 at {network.address('other')}:{PORT}"
+                run.await_status(
+                    lambda s: "worker 0, which cannot reach "
+                    f"{shard} from member 1" in s.get("waiting_for", ""),
+                    "the status to name both")
                 self.assertEqual(
                     run.processes["w1"].wait(timeout=harness.TIMEOUT_S), 75)
-                self.assertIn(
-                    f"shard 1 at {network.address('other')}:{PORT}: no "
-                    "connection for 8s (limits.start_timeout_s)", run.log("w1"))
+                self.assertIn(f"{shard}: no connection for 8s "
+                              "(limits.start_timeout_s)", run.log("w1"))
 
 
 if __name__ == "__main__":

@@ -260,8 +260,7 @@ std::optional<UnreachedShard> GrpcExchange::unreached() const {
   }
   for (const auto& shard :
        {pull_.unreached(), prefetch_.unreached(), push_.unreached()}) {
-    if (!shard.has_value()) continue;
-    if (!longest.has_value() || shard->since < longest->since) longest = shard;
+    longest = LongerUnreached(longest, shard);
   }
   return longest;
 }

@@ -139,6 +139,12 @@ absl::Time ShardCalls::StallOf(const Call& call) const {
   return under_way ? *call.moved + limits_.stall : absl::InfiniteFuture();
 }
 
+std::optional<UnreachedShard> LongerUnreached(std::optional<UnreachedShard> a,
+                                              std::optional<UnreachedShard> b) {
+  if (!a.has_value()) return b;
+  return b.has_value() && b->since < a->since ? b : a;
+}
+
 std::optional<UnreachedShard> ShardCalls::unreached() const {
   std::optional<UnreachedShard> longest;
   for (const Call& call : calls_) {

@@ -27,6 +27,9 @@ struct UnreachedShard {
   std::string name;
   absl::Time since;
 };
+// Of two, the one that has not been reached for longer.
+std::optional<UnreachedShard> LongerUnreached(std::optional<UnreachedShard> a,
+                                              std::optional<UnreachedShard> b);
 
 // What has become of one call to each shard: which have succeeded, which have
 // stalled, which wait to be repeated and when, and the first that failed for

@@ -265,6 +265,15 @@ void GroupLinks::Welcomed(const proto::Welcome& welcome) {
   }
 }
 
+std::optional<UnreachedShard> GroupLinks::unreached() {
+  return behind_ == nullptr ? std::nullopt : behind_->unreached();
+}
+
+void GroupLinks::TellUnreached(
+    std::function<std::optional<UnreachedShard>()> unreached) {
+  before_->TellUnreached(std::move(unreached));
+}
+
 void GroupLinks::Down(const proto::FromCoordinator& message) {
   if (behind_ == nullptr || !GoesDown(message)) return;
   {

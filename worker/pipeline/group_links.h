@@ -101,6 +101,10 @@ class GroupLinks {
   // UpstreamLink::Link.
   absl::StatusOr<std::optional<proto::Welcome>> AwaitWelcome(bool rejoins);
   void Welcomed(const proto::Welcome& welcome);
+  // The shard that a member behind cannot reach.
+  std::optional<UnreachedShard> unreached();
+  // Of a member that is not the first: as UpstreamLink's, until EndLife.
+  void TellUnreached(std::function<std::optional<UnreachedShard>()> unreached);
   void EndLife();
   // The life is over, but for EndLife: who computes no longer waits for a
   // neighbour. Nothing where the run is over, of which they hear in order.

@@ -175,11 +175,22 @@ absl::StatusOr<DownstreamLink::Handlers> DownstreamLink::Take(
   members_ = {.processes = {hello.process()},
               .instruction_set = hello.instruction_set(),
               .inputs = {hello.inputs().begin(), hello.inputs().end()}};
+  unreached_.reset();
   members_.processes.insert(members_.processes.end(), hello.behind().begin(),
                             hello.behind().end());
   queue_.Open();
   watch_.Open();
   return handlers_;
+}
+
+// Who answers a task has reached all shards.
+void DownstreamLink::Heard(const proto::ToCoordinator& message) {
+  const proto::Heartbeat& beat = message.heartbeat();  // Else an empty one.
+  absl::MutexLock lock(&mu_);
+  unreached_.reset();
+  if (beat.waits_for().empty()) return;
+  unreached_ = {beat.waits_for(),
+                clock_->Now() - absl::Seconds(beat.waits_s())};
 }
 
 void DownstreamLink::Read(const Handlers& handlers, MemberCall* call) {
@@ -189,6 +200,8 @@ void DownstreamLink::Read(const Handlers& handlers, MemberCall* call) {
     if (message.has_gradient()) {
       queue_.Put(std::move(*message.mutable_gradient()));
     } else if (message.has_to_coordinator()) {
+      Heard(message.to_coordinator());
+      if (message.to_coordinator().has_heartbeat()) continue;
       handlers.on_message(message.to_coordinator());
     }
   }
@@ -259,6 +272,11 @@ absl::Status DownstreamLink::Await(const LinkWait& wait, Handlers handlers,
 MembersBehind DownstreamLink::members() {
   absl::MutexLock lock(&mu_);
   return members_;
+}
+
+std::optional<UnreachedShard> DownstreamLink::unreached() {
+  absl::MutexLock lock(&mu_);
+  return linked_ ? unreached_ : std::nullopt;
 }
 
 void DownstreamLink::Tell(const proto::FromCoordinator& message) {
@@ -364,8 +382,11 @@ absl::StatusOr<std::shared_ptr<UpstreamLink::Call>> UpstreamLink::LinkOnce(
     return refused.ok() ? absl::UnavailableError("the link ended") : refused;
   }
   call->writer = std::make_unique<LinkWriter<proto::ToUpstream>>(
-      watch_.beat(), [stream = call->stream.get()](const auto& message) {
-        stream->Write(message);
+      watch_.beat(), [stream = call->stream.get(), beat = beat_,
+                      clock = clock_](const auto& message) {
+        const bool is_beat =
+            message.body_case() == proto::ToUpstream::BODY_NOT_SET;
+        stream->Write(is_beat ? beat->Message(clock) : message);
       });
   return call;
 }
@@ -427,6 +448,25 @@ void UpstreamLink::Read(const Handlers& handlers, Call* call) {
   queue_.Close(why);  // Whoever computes then finds that the link has broken.
 }
 
+proto::ToUpstream UpstreamLink::Beat::Message(Clock* clock) {
+  proto::ToUpstream message;
+  proto::Heartbeat* heartbeat =
+      message.mutable_to_coordinator()->mutable_heartbeat();
+  absl::MutexLock lock(&mu);
+  const auto shard = unreached != nullptr ? unreached() : std::nullopt;
+  if (shard.has_value()) {
+    heartbeat->set_waits_for(shard->name);
+    heartbeat->set_waits_s(absl::ToDoubleSeconds(clock->Now() - shard->since));
+  }
+  return message;
+}
+
+void UpstreamLink::TellUnreached(
+    std::function<std::optional<UnreachedShard>()> unreached) {
+  absl::MutexLock lock(&beat_->mu);
+  beat_->unreached = std::move(unreached);
+}
+
 void UpstreamLink::Tell(const proto::ToCoordinator& answer) {
   proto::ToUpstream up;
   *up.mutable_to_coordinator() = answer;
@@ -453,6 +493,7 @@ void UpstreamLink::Sever() {
 }
 
 void UpstreamLink::Unlink() {
+  TellUnreached(nullptr);
   Sever();
   watch_.Close();
   if (!reader_.joinable()) return;

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "common/clock.h"
 #include "common/tls/transport_security.h"
 #include "proto/member.grpc.pb.h"
+#include "worker/exchange/shard_calls.h"
 #include "worker/pipeline/activation_queue.h"
 #include "worker/pipeline/link_writer.h"
 #include "worker/pipeline/member_listener.h"
@@ -67,7 +69,8 @@ struct LinkWait {
 // What one end of a link hears.
 template <typename Message>
 struct LinkHandlers {
-  // What comes, but for activations and their gradients. Must not block.
+  // What comes, but for activations, their gradients and heartbeats. Must not
+  // block.
   std::function<void(const Message&)> on_message;
   // The link has broken: who is gone. Before Receive says so.
   std::function<void(const absl::Status&)> on_broken;
@@ -128,6 +131,8 @@ class DownstreamLink final : public LinkEnd {
                      const MemberInputs& inputs = {});
   // The one that has linked last, and those behind it.
   MembersBehind members();
+  // The shard that it, or one behind it, has said last that it cannot reach.
+  std::optional<UnreachedShard> unreached();
   // Hands the member what the coordinator says; nothing where it is gone.
   void Tell(const proto::FromCoordinator& message);
   // Ends the link, if there is one: of a run that is over when the member has
@@ -142,6 +147,7 @@ class DownstreamLink final : public LinkEnd {
   absl::StatusOr<Handlers> Take(const proto::MemberHello& hello,
                                 MemberCall* call);
   void Read(const Handlers& handlers, MemberCall* call);
+  void Heard(const proto::ToCoordinator& message);
   absl::Status CheckHello(const proto::MemberHello& hello) const;
   absl::Status CheckInputs(const proto::MemberHello& hello) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -160,6 +166,7 @@ class DownstreamLink final : public LinkEnd {
   Handlers handlers_ ABSL_GUARDED_BY(mu_);
   MemberInputs inputs_ ABSL_GUARDED_BY(mu_);
   MembersBehind members_ ABSL_GUARDED_BY(mu_);
+  std::optional<UnreachedShard> unreached_ ABSL_GUARDED_BY(mu_);
   MemberCall* call_ ABSL_GUARDED_BY(mu_) = nullptr;  // Null: none is served.
   bool linked_ ABSL_GUARDED_BY(mu_) = false;         // It has a writer.
   bool finishing_ ABSL_GUARDED_BY(mu_) = false;      // Its Finish was told.
@@ -188,6 +195,9 @@ class UpstreamLink final : public LinkEnd {
   // `behind`: those behind this one; its inputs are also this one's.
   absl::Status Link(const LinkWait& wait, Handlers handlers,
                     const MembersBehind& behind = {});
+  // From now on until Unlink it is told which shard `unreached` returns, which
+  // is called from any thread and must not block.
+  void TellUnreached(std::function<std::optional<UnreachedShard>()> unreached);
   // Hands it an answer for the coordinator; nothing where it is gone.
   void Tell(const proto::ToCoordinator& answer);
   void Unlink();
@@ -195,6 +205,14 @@ class UpstreamLink final : public LinkEnd {
 
  private:
   struct Call;
+  // Whom to ask before each beat. A writer that is held up may outlive this.
+  struct Beat {
+    proto::ToUpstream Message(Clock* clock);
+
+    absl::Mutex mu;  // Before those of whoever is asked.
+    std::function<std::optional<UnreachedShard>()> unreached
+        ABSL_GUARDED_BY(mu);
+  };
 
   UpstreamLink(std::string address, MemberIdentity self,
                const TransportSecurity& security, absl::Duration lease,
@@ -210,6 +228,7 @@ class UpstreamLink final : public LinkEnd {
   Clock* const clock_;
   const std::shared_ptr<grpc::Channel> channel_;
   const std::unique_ptr<proto::Member::Stub> stub_;
+  const std::shared_ptr<Beat> beat_ = std::make_shared<Beat>();
 
   absl::Mutex mu_;                                   // Before a writer's.
   std::shared_ptr<Call> call_ ABSL_GUARDED_BY(mu_);  // Null: no link.

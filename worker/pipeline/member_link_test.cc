@@ -344,6 +344,30 @@ TEST_F(MemberLinkTest, ALinkIsMadeAnew) {
   EXPECT_TRUE(down_.has_verdict());
 }
 
+TEST_F(MemberLinkTest, TheShardThatTheMemberBehindDoesNotReachIsKnownBefore) {
+  const absl::Duration lease = absl::Milliseconds(400);
+  behind_ = *UpstreamLink::To(address_, Member(1), {}, lease);
+  LinkBoth();
+  EXPECT_FALSE(before_->unreached().has_value());
+  const absl::Time since = Clock::Real()->Now() - absl::Seconds(100);
+  behind_->TellUnreached([since] {
+    return UnreachedShard{"shard 1 at host:7000", since};
+  });
+  while (!before_->unreached().has_value()) {
+  }
+  EXPECT_EQ(before_->unreached()->name, "shard 1 at host:7000");
+  EXPECT_LE(absl::AbsDuration(before_->unreached()->since - since),
+            absl::Seconds(50));
+  // Who answers has reached it.
+  behind_->TellUnreached(nullptr);
+  proto::ToCoordinator answer;
+  answer.mutable_ready();
+  behind_->Tell(answer);
+  heard_up_.WaitForNotification();
+  EXPECT_TRUE(up_.has_ready());
+  EXPECT_FALSE(before_->unreached().has_value());
+}
+
 TEST_F(MemberLinkTest, OneThatDoesNotComeIsNamed) {
   const absl::Status late = before_->Await(
       Wait(absl::Milliseconds(150)),
