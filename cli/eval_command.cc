@@ -34,6 +34,7 @@ namespace fs = std::filesystem;
 absl::StatusOr<std::string> FileOf(const std::string& run_dir,
                                    const std::string& name,
                                    const std::string& absence) {
+  SLUICE_RETURN_IF_ERROR(CheckMayRead(run_dir));
   std::error_code error;
   if (!fs::is_directory(run_dir, error)) {
     return absl::NotFoundError(
@@ -41,7 +42,6 @@ absl::StatusOr<std::string> FileOf(const std::string& run_dir,
                      ": no such folder, expected the run folder of a finished "
                      "`sluice train`"));
   }
-  SLUICE_RETURN_IF_ERROR(CheckMayRead(run_dir));
   const std::string path = absl::StrCat(run_dir, "/", name);
   if (fs::exists(path, error)) return path;
   return absl::NotFoundError(

@@ -6,6 +6,7 @@
 #include "cli/commands.h"
 #include "cli/report/goodput.h"
 #include "cli/report/run_result.h"
+#include "cli/run_folder.h"
 #include "cli/slow_work.h"
 
 namespace sluice {
@@ -17,6 +18,10 @@ struct GoodputFlags {
 };
 
 int ShowGoodput(const GoodputFlags& flags) {
+  if (const absl::Status may = CheckMayRead(flags.run); !may.ok()) {
+    std::cerr << may.message() << "\n";
+    return 1;
+  }
   const SlowWork slow("goodput");
   const absl::StatusOr<RunResult> result = ReadRunResult(flags.run);
   const absl::StatusOr<Goodput> goodput = ReadRunGoodput(flags.run);

@@ -1,4 +1,5 @@
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -29,6 +30,15 @@ struct StatusFlags {
 // Often enough for the eye, and next to no work for the coordinator.
 constexpr absl::Duration kWatchEvery = absl::Seconds(1);
 
+bool HasCheckpoint(const std::string& run_dir) {
+  std::error_code error;
+  const std::filesystem::directory_iterator folders(
+      absl::StrCat(run_dir, "/checkpoints"), error);
+  return std::any_of(begin(folders), end(folders), [&](const auto& folder) {
+    return std::filesystem::exists(folder.path() / "manifest", error);
+  });
+}
+
 // Prints the summary of a run whose coordinator does not answer, if it has one.
 int ShowWhatIsLeft(const StatusFlags& flags, const absl::Status& silence) {
   const absl::StatusOr<std::string> text = DescribeSummary(flags.run);
@@ -41,11 +51,14 @@ int ShowWhatIsLeft(const StatusFlags& flags, const absl::Status& silence) {
       std::cerr << *failure;
     } else if (std::filesystem::exists(absl::StrCat(flags.run, "/commit_log"),
                                        error)) {
-      std::cerr
-          << "the run does not answer and has left no summary.json: it "
-             "was killed, hangs, or is on another network; `sluice train JOB "
-             "--resume "
-          << flags.run << "` goes on with one that was killed\n";
+      std::cerr << "the run does not answer and has left no summary.json: it "
+                   "was killed, hangs, or is on another network; "
+                << (HasCheckpoint(flags.run)
+                        ? absl::StrCat("`sluice train JOB --resume ", flags.run,
+                                       "` goes on with one that was killed")
+                        : "one that was killed has no checkpoint to go on "
+                          "from")
+                << "\n";
     }
     return 1;
   }

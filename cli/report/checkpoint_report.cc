@@ -93,6 +93,10 @@ absl::StatusOr<Checkpoint> FindCheckpoint(
     return std::filesystem::exists(absl::StrCat(path, "/", name), error);
   };
   if (!has("checkpoints")) {
+    if (!has("")) {
+      return absl::NotFoundError(absl::StrCat(
+          path, ": is not there, expected a checkpoint's folder or a run's"));
+    }
     if (!has("manifest")) {
       return absl::NotFoundError(absl::StrCat(
           path,

@@ -55,7 +55,7 @@ TEST_F(CheckpointReportTest, OfARunTheDamagedAreNamedAndOfACheckpointRefused) {
   EXPECT_THAT(
       std::string(
           FindCheckpoint(run_ + "/none", &passed_over_).status().message()),
-      HasSubstr("none: has neither a manifest"));
+      HasSubstr("none: is not there"));
 }
 
 TEST_F(CheckpointReportTest, WhatIsInItIsSaid) {

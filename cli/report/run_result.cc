@@ -70,6 +70,10 @@ std::string DescribeCheckpoints(const json& summary) {
   if (found == summary.end() || !found->is_object()) return "";
   std::string text =
       absl::StrFormat("\ncheckpoints: %.0f written", Number(*found, "written"));
+  const double generation = Number(summary, "generation");
+  if (generation > 1) {
+    absl::StrAppendFormat(&text, " since generation %.0f began", generation);
+  }
   const double newest = Number(*found, "newest_version");
   if (!std::isnan(newest)) {
     absl::StrAppendFormat(&text, ", the newest of version %.0f", newest);

@@ -15,6 +15,7 @@
 #include <google/protobuf/text_format.h>
 
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -56,15 +57,42 @@ std::string ValueNames(const EnumDescriptor& type) {
   return absl::StrJoin(names, ", ");
 }
 
+// Adds the type of each field called `name` in `type`'s fields, if it is an
+// enumeration, and of those in what is nested there.
+void AddEnumerations(const Descriptor& type, absl::string_view name,
+                     std::set<const Descriptor*>* seen,
+                     std::set<const EnumDescriptor*>* found) {
+  if (!seen->insert(&type).second) return;
+  for (int i = 0; i < type.field_count(); ++i) {
+    const FieldDescriptor& field = *type.field(i);
+    if (field.enum_type() != nullptr && field.name() == name) {
+      found->insert(field.enum_type());
+    }
+    if (field.message_type() != nullptr) {
+      AddEnumerations(*field.message_type(), name, seen, found);
+    }
+  }
+}
+
 // The alternatives to a name that the parser does not know, if its message
 // tells the type in question.
 std::string Alternatives(absl::string_view message) {
   const std::vector<absl::string_view> parts = absl::StrSplit(message, '"');
-  if (parts.size() < 4 || parts[0] != "Message type ") return "";
-  const Descriptor* type =
-      proto::Job::descriptor()->file()->pool()->FindMessageTypeByName(
-          std::string(parts[1]));
-  return type == nullptr ? "" : absl::StrCat(" ", FieldNames(*type));
+  if (parts.size() < 4) return "";
+  if (parts[0] == "Message type ") {
+    const Descriptor* type =
+        proto::Job::descriptor()->file()->pool()->FindMessageTypeByName(
+            std::string(parts[1]));
+    return type == nullptr ? "" : absl::StrCat(" ", FieldNames(*type));
+  }
+  if (parts[0] != "Unknown enumeration value of ") return "";
+  std::set<const Descriptor*> seen;
+  std::set<const EnumDescriptor*> found;
+  AddEnumerations(*proto::Job::descriptor(), parts[3], &seen, &found);
+  return found.size() != 1
+             ? ""
+             : absl::StrCat(" It is one of: ", ValueNames(**found.begin()),
+                            ".");
 }
 
 // Collects mistakes as "name:line:column: message".

@@ -24,10 +24,12 @@ from that memory. Parameters that are not float32, and those of LocalSteps, have
 memory of their own.
 """
 
+import atexit
 import contextlib
 import copy
 import math
 import re
+import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -135,6 +137,9 @@ class _Training:
         self._run_is_over = False
         self._loading: Loading | None = None
         self._runs = False  # run() computes, and catches Cancelled.
+        self._has_evaluated = False
+        if self._serves_evaluator():
+            atexit.register(self._say_unless_evaluated)
         torch.set_num_threads(self.description.threads)
 
     @property
@@ -236,10 +241,18 @@ class _Training:
         with the version's weights and statistics, and needs no gradients. In a
         worker's process this does nothing. To be called after the loop."""
         if self._serves_evaluator():
+            self._has_evaluated = True
             self._worker.own_input = fixed_digest(fixed_digests(self._model))
             torch_evaluation.serve(
                 self._worker, self._model, self._begin_version, measure,
                 self._take_logged)
+
+    def _say_unless_evaluated(self) -> None:
+        # Of one that an exception has ended Python has said why.
+        if not self._has_evaluated and not hasattr(sys, "last_value"):
+            print("sluice: the program has ended without a call of "
+                  "evaluate(measure), which the evaluator of a job with "
+                  "test_samples needs", file=sys.stderr)
 
     def zero_grad(self, set_to_none: bool = False) -> None:
         """Before backward(), as in torch."""

@@ -82,11 +82,16 @@ class BadInputTest(unittest.TestCase):
         check()
 
     def test_a_run_that_left_no_summary_may_be_resumed(self):
-        run = harness.train(harness.write_job(harness.LINEAR_JOB))
-        (run.dir / "summary.json").unlink()
-        self.assertRegex(self.refused("status", run.dir, status=1),
-                         "has left no summary.json: .* `sluice train JOB "
-                         f"--resume {run.dir}`")
+        for sets, advice in (
+                (["checkpoint.every_updates=10"],
+                 "`sluice train JOB --resume {}` goes on"),
+                ([], "has no checkpoint to go on from")):
+            run = harness.train(harness.write_job(harness.LINEAR_JOB),
+                                *harness.sets(sets))
+            (run.dir / "summary.json").unlink()
+            self.assertRegex(
+                self.refused("status", run.dir, status=1),
+                "has left no summary.json: .*" + advice.format(run.dir))
 
     def test_a_failed_run_that_left_no_summary_says_why_it_failed(self):
         run = harness.Run(harness.write_job(harness.LINEAR_JOB), *harness.sets(

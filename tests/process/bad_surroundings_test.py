@@ -310,7 +310,7 @@ class BadSurroundingsTest(unittest.TestCase):
                 ("inspect", 1, "may not be read by this user"),
                 ("eval", 1, "may not be read by this user"),
                 ("export-tensorboard", 1, "may not be read by this user"),
-                ("goodput", 1, "Permission denied"),
+                ("goodput", 1, "may not be read by this user"),
                 ("ledger", 1, "job.textproto: Permission denied"),
                 ("check", 2, "job.textproto: Permission denied")):
             with self.subTest(command=command):

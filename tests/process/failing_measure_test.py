@@ -59,6 +59,7 @@ class FailingMeasureTest(unittest.TestCase):
                          r"\d+, .*failing.py\) failed in the evaluation of "
                          "version 20: TypeError: a test loss is None, expected "
                          "a number")
+        self.assertIn("/evaluator.log:\n", run.result.stderr)
         log = (run.dir / "evaluator.log").read_text()
         self.assertEqual(log.count("event=life_over"), 1, log)
         self.assertEqual(log.count("event=evaluation_failed"), 1, log)

@@ -317,6 +317,8 @@ class InspectTest(unittest.TestCase):
     def test_what_is_no_checkpoint_is_named(self):
         for command in "inspect", "export":
             folder = harness.scratch()
+            self.assertIn(f"{folder}/none: is not there, expected a checkpoint's",
+                          self.refused(command, folder / "none"))
             self.assertIn(f"{folder}: has neither a manifest, as a "
                           "checkpoint's folder, nor checkpoints",
                           self.refused(command, folder))

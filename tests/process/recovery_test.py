@@ -95,6 +95,8 @@ class RecoveryTest(unittest.TestCase):
                           "it again", output)
             self.assertRegex(output, r"begun again 1 times: \d+ updates and "
                                      r"\d+ gradients lost")
+            self.assertRegex(output, r"checkpoints: \d+ written since "
+                                     "generation 2 began, the newest of")
             self.assertIn('event=generation_over generation=1',
                           run.log("ps_server-0"))
             self.assertIn("event=resuming generation=2 from_generation=1",

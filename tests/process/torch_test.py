@@ -136,6 +136,7 @@ print(test_loss(model.eval()).item())
         self.assertEqual(ended.returncode, 1)
         self.assertIn("ended with exit status 0 before it was ready",
                       ended.stderr)
+        self.assertIn("ended without a call of evaluate(measure)", ended.stderr)
 
     def loss_of(self, run):
         return json.loads((run.dir / "metrics.jsonl").read_text().splitlines()[
