@@ -181,13 +181,18 @@ class DocumentsTest(unittest.TestCase):
             return set(re.findall(r"`(\w+)[\w.]*`", " ".join(cells)))
 
         run = harness.train(harness.write_job(harness.LINEAR_JOB),
-                            *harness.sets(["checkpoint.every_updates=20"]))
+                            *harness.sets(["checkpoint.every_updates=20",
+                                           "delays.compute.constant.ms=10"]))
         counters = members("Counters of a run")
         logged = {"logged", "test_logged"}  # By a user's program alone.
         self.assertEqual(set(run.summary) | logged,
                          members("summary.json") | counters)
         lines = [json.loads(line) for line in
                  (run.dir / "metrics.jsonl").read_text().splitlines()]
+        # Also of an evaluation that comes within the first second.
+        for line in lines:
+            if line["version"] > lines[0]["version"]:
+                self.assertGreater(line["updates_per_second"], 0, line)
         seen = set().union(*lines)
         # A regression has no accuracy.
         self.assertEqual(seen | logged | {"test_accuracy"},

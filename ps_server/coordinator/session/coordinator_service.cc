@@ -465,14 +465,11 @@ void CoordinatorService::TickLoop() {
 void CoordinatorService::Measure(bool last) {
   const absl::Time now = options_.clock->Now();
   const bool due = last || (now >= next_metrics_ && lines_.size() < kMostLines);
-  const bool measure = due || now >= next_rates_;
-  if (!measure && evaluations_.empty()) return;
+  if (!due && now < next_rates_ && evaluations_.empty()) return;
   const JobState state = StateLocked(now);
   if (state.phase == Phase::kStarting) return;
-  if (measure) {
-    rates_ = meter_.Update(state, now);
-    next_rates_ = now + kRateEvery;
-  }
+  rates_ = meter_.Update(state, now);
+  next_rates_ = now + kRateEvery;
   if (due) {
     next_metrics_ = now + options_.metrics_every;
     lines_.push_back(MetricsLine(state, rates_, std::nullopt));
