@@ -91,9 +91,10 @@ def metrics_from(run, starting_s):
 
 
 def updates_from(run, version):
-    """The lines of the run's metrics that first show `version` and the last
-    version: each is late by up to output.metrics_every_s, where the line of the
-    run's end comes at once."""
+    """The lines of the run's metrics that first show `version`, and the last
+    version. Both are late by up to output.metrics_every_s; the last line of all,
+    which comes with the run's end, is not late, and would make the time between
+    them too short."""
     lines = [json.loads(line) for line in open(run / "metrics.jsonl")]
     first, last = (next(line for line in lines if line["version"] >= v)
                    for v in (version, lines[-1]["version"]))

@@ -159,7 +159,7 @@ class Tasks {
   }
 
   TaskInbox& inbox() { return inbox_; }
-  // After Open: by this member or one behind it.
+  // After Open: the shard that this member, or one behind it, does not reach.
   std::optional<UnreachedShard> unreached() const {
     auto own = exchange_->unreached();
     if (own.has_value() && !self_.links.first()) {
