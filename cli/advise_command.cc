@@ -272,7 +272,7 @@ void AddQuestion(CLI::App* command, AdviseFlags* flags) {
                    "quarters of the workers, and adaptive")
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->check(CLI::Range(1, 65536));
+      ->check(WholeFrom(1, 65536));
   command
       ->add_option("--rates", question.rate_factors,
                    "Multiples of the job's learning rate to try, A,B,...")
@@ -283,13 +283,13 @@ void AddQuestion(CLI::App* command, AdviseFlags* flags) {
   command
       ->add_option("--seeds", question.seeds,
                    "Seeds to compare on, from the job's on")
-      ->check(CLI::Range(1, Race::kMostSeeds))
+      ->check(WholeFrom(1, Race::kMostSeeds))
       ->capture_default_str();
   command
       ->add_option("--finalists", question.finalists,
                    "Keep so many runs on the first seed, however far behind: "
                    "more is surer and slower")
-      ->check(CLI::Range(1, 1 << 20))
+      ->check(WholeFrom(1, 1 << 20))
       ->capture_default_str();
   command
       ->add_option("--evaluate-every", question.evaluate_every,
@@ -317,7 +317,7 @@ void AddAdviseCommand(CLI::App& app, int* exit_code) {
   command
       ->add_option("--threads", flags->threads,
                    "Simulations at once; default: what fits the cores")
-      ->check(CLI::Range(1, 1024));
+      ->check(WholeFrom(1, 1024));
   command
       ->add_option("--out", flags->out,
                    "Folder of the advice, the job and the picture; those "

@@ -63,7 +63,7 @@ void AddCheckCommand(CLI::App& app, int* exit_code) {
           "--at-once", flags->at_once,
           "As many processes compute at a time on this machine; default 1")
       ->needs(profile)
-      ->check(CLI::Range(1, 256));
+      ->check(WholeFrom(1, 256));
   command->callback([flags, exit_code] { *exit_code = Check(*flags); });
 }
 

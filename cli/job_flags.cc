@@ -1,6 +1,7 @@
 #include "cli/job_flags.h"
 
 #include <CLI/CLI.hpp>
+#include <limits>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -28,6 +29,17 @@ CLI::Validator NumberFrom(double low, double high) {
   return CLI::Validator(why_not, range);
 }
 
+CLI::Validator WholeFrom(int64_t low, int64_t high) {
+  const std::string range = absl::StrCat("from ", low, " to ", high);
+  const auto why_not = [low, high, range](const std::string& text) {
+    int64_t value = 0;
+    return absl::SimpleAtoi(text, &value) && value >= low && value <= high
+               ? ""
+               : absl::StrCat("expected a whole number ", range, ", is ", text);
+  };
+  return CLI::Validator(why_not, range);
+}
+
 void JobFlags::AddTo(CLI::App& command) {
   AddAllButSeedTo(command);
   command.add_option("--seed", seed, "Sets seed")->check(WhyNoSeed);
@@ -35,8 +47,11 @@ void JobFlags::AddTo(CLI::App& command) {
 
 void JobFlags::AddAllButSeedTo(CLI::App& command) {
   command.add_option("JOB", path, "The job file (textproto)")->required();
-  command.add_option("--workers", workers, "Sets cluster.workers");
-  command.add_option("--shards", shards, "Sets cluster.shards");
+  // What the job takes LoadJob knows.
+  const CLI::Validator count = WholeFrom(0, std::numeric_limits<int>::max());
+  command.add_option("--workers", workers, "Sets cluster.workers")
+      ->check(count);
+  command.add_option("--shards", shards, "Sets cluster.shards")->check(count);
   // One value for each --set, so that a job file may follow it.
   command.add_option("--set", set, "Sets a field: --set sync.k=3; repeatable")
       ->allow_extra_args(false)

@@ -22,6 +22,9 @@ std::string WhyNoSeed(const std::string& text);
 
 // Takes numbers from `low` to `high`. CLI::Range also takes NaN.
 CLI::Validator NumberFrom(double low, double high);
+// The same of whole numbers. CLI::Range says of 1e6, too, that it is not in the
+// range.
+CLI::Validator WholeFrom(int64_t low, int64_t high);
 
 // The job file and its overrides on the command line, the same for every
 // command that takes a job.

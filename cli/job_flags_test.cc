@@ -25,5 +25,17 @@ TEST(JobFlagsTest, ANumberLiesInItsRange) {
   }
 }
 
+TEST(JobFlagsTest, AWholeNumberLiesInItsRange) {
+  const CLI::Validator updates = WholeFrom(33, int64_t{1} << 40);
+  for (const std::string good : {"33", "1000000", "1099511627776"}) {
+    EXPECT_EQ(updates(good), "") << good;
+  }
+  for (const std::string bad :
+       {"32", "1e6", "34.5", "many", "", "100000000000000000000"}) {
+    EXPECT_EQ(updates(bad),
+              "expected a whole number from 33 to 1099511627776, is " + bad);
+  }
+}
+
 }  // namespace
 }  // namespace sluice

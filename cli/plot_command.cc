@@ -4,6 +4,7 @@
 #include <string>
 
 #include "cli/commands.h"
+#include "cli/job_flags.h"
 #include "cli/plot/plot_runs.h"
 #include "cli/slow_work.h"
 #include "common/telemetry/json_text.h"
@@ -67,12 +68,12 @@ void AddPlotCommand(CLI::App& app, int* exit_code) {
       ->add_option("--updates", request.options.updates,
                    "Updates of the timeline")
       ->capture_default_str()
-      ->check(CLI::Range(1, 1000));
+      ->check(WholeFrom(1, 1000));
   command
       ->add_option("--workers", request.options.workers,
                    "Show at most so many workers of a run in the timeline")
       ->capture_default_str()
-      ->check(CLI::Range(1, 256));
+      ->check(WholeFrom(1, 256));
   command->add_option("--gnuplot", request.gnuplot, "The program that draws")
       ->capture_default_str();
   command->add_flag("--json", flags->json, "Print one JSON object");

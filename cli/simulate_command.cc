@@ -163,7 +163,7 @@ void AddSimulateCommand(CLI::App& app, int* exit_code) {
   command
       ->add_option("--updates", flags->timing.most_updates,
                    "Measure at most so many updates")
-      ->check(CLI::Range(int64_t{33}, int64_t{1} << 40))
+      ->check(WholeFrom(33, int64_t{1} << 40))
       ->needs(timing_only);
   command
       ->add_option("--precision", flags->timing.precision,

@@ -109,7 +109,7 @@ void AddTrainCommand(CLI::App& app, int* exit_code) {
                    "Seconds for which the lead goes on showing how the run "
                    "stood in the end, so that Prometheus sees it; Ctrl-C ends "
                    "them")
-      ->check(CLI::Range(0, 86400))
+      ->check(WholeFrom(0, 86400))
       ->needs(http)
       ->capture_default_str();
   command->add_option(

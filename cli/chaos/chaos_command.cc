@@ -468,22 +468,22 @@ void AddChaosCommand(CLI::App& app, int* exit_code) {
                    "Of what is done, to whom and when; default 1")
       ->check(WhyNoSeed);
   command->add_option("--kills", options.kills, "SIGKILLs; default 6")
-      ->check(CLI::Range(0, kMostOfAKind));
+      ->check(WholeFrom(0, kMostOfAKind));
   command
       ->add_option(
           "--stops", flags->stops,
           "SIGSTOPs, with SIGCONT later; default: a third of the kills")
-      ->check(CLI::Range(0, kMostOfAKind));
+      ->check(WholeFrom(0, kMostOfAKind));
   command
       ->add_option("--cuts", options.cuts,
                    "Times that somebody's network is cut; default: as many as "
                    "stops where the system lets it")
-      ->check(CLI::Range(0, kMostOfAKind));
+      ->check(WholeFrom(0, kMostOfAKind));
   command
       ->add_option("--storage-faults", options.storage_faults,
                    "Times that a server's run folder cannot be read, is full, "
                    "or stalls; default 0")
-      ->check(CLI::Range(0, kMostOfAKind));
+      ->check(WholeFrom(0, kMostOfAKind));
   command->add_flag("--no-servers", flags->no_servers,
                     "Leave shards and the coordinator alone");
   command

@@ -160,7 +160,7 @@ class BenchmarksTest(unittest.TestCase):
                 ("policy_formulas", "--workers=1", "sync.k: must be "),
                 ("policy_times", "--k=0", "sync.k: must be "),
                 ("checkpoint", "--every=-1", "checkpoint.every_s: must be "),
-                ("scaling", "--updates=2", "--updates: Value 2 not in range"),
+                ("scaling", "--updates=2", "--updates: expected a whole number from 33"),
                 ("storm", "--sync=nonsense", "nonsense")):
             with self.subTest(name):
                 few = ["--workers=1", "--real-updates=4"] * (name == "scaling")
