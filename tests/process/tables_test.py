@@ -21,7 +21,8 @@ class TablesTest(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stderr)
         rows = json.loads(result.stdout)["rows"]
         text = (harness.ROOT / "docs/architecture.md").read_text()
-        self.assertEqual([row["what"].split(",")[0] for row in rows[::5]],
+        policies = dict.fromkeys(row["what"].split(",")[0] for row in rows)
+        self.assertEqual(list(policies),
                          re.findall(r"^\| (\w*SYNC) \| \d", text, re.M))
         for row in rows:
             # Some of the cancelled workers have begun to push, each at most
