@@ -1,5 +1,7 @@
 // A run from its start on: who is waited for, who may die, what is shown.
 
+#include <vector>
+
 #include "gtest/gtest.h"
 #include "ps_server/coordinator/testing/driver.h"
 #include "ps_server/coordinator/testing/jobs.h"
@@ -78,6 +80,19 @@ TEST(WithoutNumberTest,
   EXPECT_EQ(run.State().phase, Phase::kRunning);
   EXPECT_TRUE(run.TaskOf(0).has_value());
   EXPECT_TRUE(run.TaskOf(1).has_value());
+}
+
+TEST(WithoutNumberTest, OneAboveTheJobsWorkersIsExtra) {
+  CoordinatorOptions job = Job();
+  job.job.mutable_cluster()->set_max_workers(3);
+  Driver run(job);
+  run.Start();
+  EXPECT_EQ(run.JoinAny()->peer, (Peer{Role::kWorker, 2}));
+  std::vector<bool> extra;
+  for (const WorkerState& worker : run.State().workers) {
+    extra.push_back(worker.extra);
+  }
+  EXPECT_EQ(extra, (std::vector<bool>{false, false, true}));
 }
 
 TEST(WithoutNumberTest, WhoIsStartedAgainGetsTheNumberOfTheOneThatDied) {
