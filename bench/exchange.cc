@@ -11,7 +11,7 @@
 //
 // A row's rate is that of each direction: the bytes of the vector divided by
 // the time in which it was pushed, applied, pulled and stored. The two sides
-// take turns.
+// take turns, in an order drawn for each round.
 //
 // BF16 has half of FP32's bytes, FP16 has 17/32. So a vector takes less time,
 // but must be converted. These rows are compared with FP32, in turn with it,
@@ -48,6 +48,7 @@
 #include <fstream>
 #include <memory>
 #include <optional>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -138,8 +139,13 @@ struct Side {
 
 void MeasureInTurns(int64_t bytes, const Options& options,
                     const std::vector<Side*>& sides) {
+  // A side that always came after another with the same code, say, would always
+  // find it in the caches.
+  std::vector<Side*> order = sides;
+  std::minstd_rand random;
   const auto turns = [&](bool verify) {
-    for (Side* side : sides) side->Turn(verify);
+    std::shuffle(order.begin(), order.end(), random);
+    for (Side* side : order) side->Turn(verify);
   };
   // Two rounds of warm-up touch the memory and open TCP's windows.
   const int warm_up = options.tiny ? 1 : bytes < 16 << 20 ? 50 : 2;
