@@ -13,6 +13,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
@@ -228,6 +229,13 @@ void Supervision::RestartDue(absl::Time now, SuperviseActions* actions) {
     actions->restart.push_back(name);
     actions->say.push_back(absl::StrCat(record.died, "; starting it again"));
   }
+}
+
+std::string Supervision::culprit() const {
+  if (failure_.empty()) return evaluator_;
+  // The lead hears of a failed evaluation, and may have ended first.
+  const bool evaluation = absl::StartsWith(failure_, "evaluator: ");
+  return evaluation ? NameOfPart(Part::kEvaluator, 0) : culprit_;
 }
 
 bool Supervision::RestartsPending() const {

@@ -141,10 +141,8 @@ class Supervision {
   }
   // The workers that had ended by themselves before it failed, and how.
   const std::vector<std::string>& given_up() const { return given_up_; }
-  // The child whose log holds the reason; empty if there is none.
-  const std::string& culprit() const {
-    return failure_.empty() ? evaluator_ : culprit_;
-  }
+  // The child whose log says more of the reason; empty if there is none.
+  std::string culprit() const;
 
  private:
   // What is known of a child that died.

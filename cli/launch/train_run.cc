@@ -13,7 +13,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "cli/launch/coordinator_watch.h"
 #include "cli/launch/death_reports.h"
@@ -255,13 +254,6 @@ class TrainRun {
   bool lead_signalled_ = false;
 };
 
-// Whose log says more: of a failed evaluation the evaluator's, though whoever
-// heard of it may have ended first.
-std::string WhoseLog(const Supervision& end) {
-  return absl::StartsWith(end.failure(), "evaluator: ") ? "evaluator"
-                                                        : end.culprit();
-}
-
 // Why the run failed, and the last lines of the log that says more.
 std::string DescribeFailure(const TrainRun& run, const std::string& run_dir) {
   const Supervision& end = run.supervision();
@@ -271,7 +263,7 @@ std::string DescribeFailure(const TrainRun& run, const std::string& run_dir) {
   for (const std::string& died : end.given_up()) {
     absl::StrAppend(&text, "before that: ", died, "\n");
   }
-  const std::string who = WhoseLog(end);
+  const std::string who = end.culprit();
   if (who.empty()) {
     absl::StrAppend(&text, "logs: ", run_dir, "\n");
   } else {
