@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cli/report/run_result.h"
+#include "cli/run_folder.h"
 #include "common/job/resolved_job.h"
 #include "common/status_macros.h"
 #include "common/telemetry/json_text.h"
@@ -53,6 +54,7 @@ Json CountsJson(const GenerationLedger& of) {
 }  // namespace
 
 absl::StatusOr<Ledger> ReadRunLedger(const std::string& run_dir) {
+  SLUICE_RETURN_IF_ERROR(CheckMayRead(run_dir));
   SLUICE_ASSIGN_OR_RETURN(const ResolvedJob job,
                           LoadJob(absl::StrCat(run_dir, "/job.textproto"), {}));
   LedgerExpectation expected;

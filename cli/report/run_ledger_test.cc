@@ -1,5 +1,9 @@
 #include "cli/report/run_ledger.h"
 
+#include <fstream>
+#include <string>
+
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
@@ -65,6 +69,13 @@ TEST(RunLedgerTest, WhatALogHasLostIsSaid) {
   const auto json = nlohmann::json::parse(LedgerJson(ledger));
   EXPECT_EQ(json["torn"][0]["offset"], 4000);
   EXPECT_EQ(json["torn"][0]["bytes"], 96);
+}
+
+TEST(RunLedgerTest, AFileInPlaceOfTheFolderIsNamed) {
+  const std::string file = absl::StrCat(testing::TempDir(), "/summary.json");
+  std::ofstream{file} << "{}";
+  EXPECT_EQ(ReadRunLedger(file).status().message(),
+            absl::StrCat(file, ": is no folder"));
 }
 
 TEST(RunLedgerTest, AProgramReadsTheSame) {

@@ -94,8 +94,9 @@ std::string DescribeRecoveries(const json& summary) {
   const double generation = Number(summary, "generation");
   if (!(generation > 1)) return "";
   return absl::StrFormat(
-      "\nbegun again %.0f times: %.0f updates and %.0f gradients lost",
-      generation - 1, Number(summary, "updates_lost"),
+      "\nbegun again %.0f time%s: %.0f updates and %.0f gradients lost",
+      generation - 1, generation == 2 ? "" : "s",
+      Number(summary, "updates_lost"),
       Number(summary.value("gradients", json()), "lost"));
 }
 

@@ -52,6 +52,16 @@ TEST(RunResultTest, WhyARunFailedComesFirst) {
               StartsWith("the run failed: evaluator: it left\n12 updates"));
 }
 
+TEST(RunResultTest, HowOftenARunBeganAgainIsSaid) {
+  const std::string lost = R"(, "updates_lost": 3, "gradients": {"lost": 5})";
+  EXPECT_THAT(
+      Described(R"("generation": 2)" + lost),
+      HasSubstr("\nbegun again 1 time: 3 updates and 5 gradients lost"));
+  EXPECT_THAT(Described(R"("generation": 3)" + lost),
+              HasSubstr("\nbegun again 2 times: 3 updates"));
+  EXPECT_THAT(Described(R"("generation": 1)" + lost), Not(HasSubstr("again")));
+}
+
 TEST(RunResultTest, ASummaryThatDoesNotSayWhatARecoveryLostMeansNothing) {
   const std::string folder = absl::StrCat(testing::TempDir(), "/recovered");
   std::filesystem::remove_all(folder);

@@ -93,7 +93,7 @@ class RecoveryTest(unittest.TestCase):
             output = self.ended_well(run)
             self.assertIn("ps_server-1: killed by signal 9 (Killed); starting "
                           "it again", output)
-            self.assertRegex(output, r"begun again 1 times: \d+ updates and "
+            self.assertRegex(output, r"begun again 1 time: \d+ updates and "
                                      r"\d+ gradients lost")
             self.assertRegex(output, r"checkpoints: \d+ written since "
                                      "generation 2 began, the newest of")

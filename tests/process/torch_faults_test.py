@@ -78,7 +78,7 @@ class TorchFaultsTest(unittest.TestCase):
             run.signal("ps_server-1", signal.SIGKILL)
             output = run.end()
             self.assertEqual(run.process.returncode, 0, output)
-            self.assertIn("begun again 1 times", output)
+            self.assertIn("begun again 1 time:", output)
             checked = harness.tool("ledger", run.dir)
             self.assertEqual(checked.returncode, 0,
                              checked.stdout + checked.stderr)

@@ -77,9 +77,10 @@ absl::Status Membership::CheckPeer(Peer peer) const {
   }
   const int most = MostWorkers();
   if (peer.id >= 0 && peer.id < most) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(peer.ToString(), ": the job takes at most ", most,
-                   " (cluster.max_workers), numbered from 0"));
+  const bool more = most > options_.workers;
+  return absl::InvalidArgumentError(absl::StrCat(
+      peer.ToString(), ": the job takes at most ", most, " (cluster.",
+      more ? "max_workers" : "workers", "), numbered from 0"));
 }
 
 int Membership::MostWorkers() const {

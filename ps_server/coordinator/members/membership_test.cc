@@ -272,9 +272,10 @@ TEST(FixedMembershipTest, NobodyJoinsBeyondTheJobsNumberUnlessTheJobSaysSo) {
   Membership::Options options;
   options.workers = 2;
   Membership members(options);
-  EXPECT_TRUE(absl::IsInvalidArgument(
-      members.Join({Role::kWorker, 2}, Incarnation(0), "", "", kStart)
-          .status()));
+  EXPECT_EQ(
+      members.Join({Role::kWorker, 2}, Incarnation(0), "", "", kStart).status(),
+      absl::InvalidArgumentError("worker 2: the job takes at most 2 "
+                                 "(cluster.workers), numbered from 0"));
 }
 
 }  // namespace
