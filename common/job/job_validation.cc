@@ -188,7 +188,8 @@ void CheckLimits(const proto::Job& job, Checker* check) {
       limits.chunk_bytes() % 64 == 0, "limits.chunk_bytes",
       absl::StrCat("must be a multiple of 64, is ", limits.chunk_bytes()));
   check->Between("limits.max_held", limits.max_held(), 1, 1024);
-  check->AboveZero("limits.lease_s", limits.lease_s());
+  // Heartbeats come several times in a lease.
+  check->Between("limits.lease_s", limits.lease_s(), 0.1, Checker::kLongest);
   check->AboveZero("limits.task_deadline_s", limits.task_deadline_s());
   check->AboveZero("limits.rejoin_timeout_s", limits.rejoin_timeout_s());
   check->AboveZero("limits.start_timeout_s", limits.start_timeout_s());

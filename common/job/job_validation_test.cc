@@ -377,6 +377,8 @@ INSTANTIATE_TEST_SUITE_P(
              "limits.chunk_bytes: must be a multiple of 64, is 5000"},
         Case{"limits { chunk_bytes: 8388608 }",
              "limits.chunk_bytes: must be 4096 to 4194304, is 8388608"},
+        Case{"limits { lease_s: 0.05 }",
+             "limits.lease_s: must be 0.1 to 3e+10, is 0.05"},
         Case{"stop { target_accuracy: 0.5 }",
              "stop.target_accuracy: needs labels"},
         Case{"stop { updates: 0 }", "stop.updates: must be 1 or more, is 0"}));
