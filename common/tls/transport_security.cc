@@ -84,6 +84,20 @@ std::string PeerCertificate(const grpc::ServerContextBase& call) {
   return std::string(found[0].data(), found[0].size());
 }
 
+// `sluice certs` makes a folder for each role in the one that it is given.
+absl::Status CheckIsRoleFolder(const std::string& folder, TlsRole role) {
+  const std::string own = absl::StrCat(folder, "/", TlsRoleName(role));
+  const auto has_ca = [](const std::string& in) {
+    return FileStamp::Of(absl::StrCat(in, "/ca.crt")).inode != 0;
+  };
+  if (folder.empty() || has_ca(folder) || !has_ca(own)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("--tls=", folder, ": has a folder for each role; ",
+                   TlsRoleName(role), "'s is ", own));
+}
+
 std::vector<TlsRole> EveryRole() {
   return {kTlsRoles.begin(), kTlsRoles.end()};
 }
@@ -270,6 +284,7 @@ absl::StatusOr<TransportSecurity> TransportSecurity::Open(
     return absl::InvalidArgumentError(
         "--insecure: stands for plain text, and there are certificates");
   }
+  SLUICE_RETURN_IF_ERROR(CheckIsRoleFolder(flags.folder, role));
   SLUICE_ASSIGN_OR_RETURN(const TlsIdentity self,
                           CheckOwnFiles(*files, job, role, clock->Now()));
   security.job_ = self.job;

@@ -241,6 +241,24 @@ std::string RoleFolder(const Authority& authority, TlsRole role) {
   return folder;
 }
 
+TEST(TransportSecurityTest, AFolderOfAllRolesIsSaidToBeOne) {
+  TlsFlags flags;
+  flags.folder = absl::StrCat(::testing::TempDir(), "/all");
+  std::filesystem::create_directory(flags.folder);
+  std::filesystem::rename(RoleFolder(NewAuthority(), TlsRole::kWorker),
+                          flags.folder + "/worker");
+  EXPECT_EQ(
+      TransportSecurity::Open(flags, "", TlsRole::kWorker).status().message(),
+      absl::StrCat("--tls=", flags.folder,
+                   ": has a folder for each role; worker's is ", flags.folder,
+                   "/worker"));
+  EXPECT_THAT(std::string(TransportSecurity::Open(flags, "", TlsRole::kShard)
+                              .status()
+                              .message()),
+              HasSubstr("/all/ca.crt: "))
+      << "there is none for it";
+}
+
 TEST(TransportSecurityTest, TheFirstListThatComesWhileTheServerRunsIsInForce) {
   const Authority authority = NewAuthority();
   TlsFlags flags;
