@@ -7,10 +7,10 @@
 
 namespace sluice {
 
-// Converts a status between gRPC's and Abseil's type. Code and message stay the
-// same; Abseil's payloads are gRPC's details (StatusDetails of
-// proto/status_details.proto). A code that either library does not know becomes
-// kUnknown.
+// Converts a status between gRPC's and Abseil's type. Abseil's payloads are
+// gRPC's details (StatusDetails of proto/status_details.proto). Code and message
+// stay the same, but that a code that either library does not know becomes
+// kUnknown, and a message of some KiB is cut off on its way to gRPC.
 grpc::Status ToGrpcStatus(const absl::Status& status);
 absl::Status FromGrpcStatus(const grpc::Status& status);
 

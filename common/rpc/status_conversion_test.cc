@@ -1,10 +1,15 @@
 #include "common/rpc/status_conversion.h"
 
+#include <grpcpp/grpcpp.h>
+
 #include <string>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "common/exchange_error.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "proto/exchange.grpc.pb.h"
 
 namespace sluice {
 namespace {
@@ -25,6 +30,56 @@ TEST(StatusConversionTest, AReasonSurvivesTheWay) {
   EXPECT_EQ(ReasonOf(received), proto::ExchangeError::VERSION_GONE);
   EXPECT_EQ(ReasonOf(absl::AbortedError("VERSION_GONE")),
             proto::ExchangeError::REASON_UNSPECIFIED);
+}
+
+// Refuses every call with the status that it is given.
+class Refusing : public proto::Exchange::Service {
+ public:
+  grpc::Status Share(grpc::ServerContext*, const proto::ShareRequest*,
+                     proto::ShareReply*) override {
+    return ToGrpcStatus(status);
+  }
+  absl::Status status;
+};
+
+TEST(StatusConversionTest, AMessageOfAnyLengthGoesOverTheWire) {
+  Refusing service;
+  int port = 0;
+  const auto server =
+      grpc::ServerBuilder()
+          .AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(),
+                            &port)
+          .RegisterService(&service)
+          .BuildAndStart();
+  const auto stub = proto::Exchange::NewStub(grpc::CreateChannel(
+      absl::StrCat("127.0.0.1:", port), grpc::InsecureChannelCredentials()));
+  const auto heard = [&](const absl::Status& status) {
+    service.status = status;
+    grpc::ClientContext context;
+    proto::ShareReply reply;
+    return FromGrpcStatus(stub->Share(&context, {}, &reply));
+  };
+  for (const std::string character : {"x", "%", "\n", "\u00e4", "\u20ac"}) {
+    for (const int times : {1000, 4096, 100000}) {
+      std::string text;
+      for (int i = 0; i < times; ++i) text += character;
+      const absl::Status plain = absl::AbortedError(text);
+      const absl::Status reasoned =
+          WithReason(proto::ExchangeError::NOT_YET, plain);
+      for (const absl::Status& status : {plain, reasoned}) {
+        const absl::Status received = heard(status);
+        EXPECT_EQ(received.code(), status.code()) << received;
+        EXPECT_EQ(ReasonOf(received), ReasonOf(status));
+        std::string message(received.message());
+        if (message == text) continue;
+        EXPECT_GE(message.size(), 900);
+        ASSERT_TRUE(absl::EndsWith(message, "..."));
+        message.resize(message.size() - 3);
+        EXPECT_EQ(message.size() % character.size(), 0) << "a character is cut";
+        EXPECT_TRUE(absl::StartsWith(text, message));
+      }
+    }
+  }
 }
 
 TEST(StatusConversionTest, DetailsThatCannotBeReadAreLeftOut) {
