@@ -253,7 +253,13 @@ void Coordinator::Recover(const std::string& why) {
 void Coordinator::RequestStop(const std::string& reason, absl::Time now,
                               Actions* out) {
   const Turn turn(this, now, out);
-  if (!stop_requested_.has_value()) stop_requested_ = reason;
+  if (stop_requested_.has_value()) return;
+  stop_requested_ = reason;
+  if (phase_ != Phase::kStarting || !GoesOn()) return;
+  // The weights that it goes on from are yet to be evaluated.
+  Say(Announce::Level::kInfo,
+      absl::StrCat("event=stopping reason=", LogValue(reason),
+                   " waiting_for=", LogValue(MissingPeers())));
 }
 
 // ---- Evaluations ----
@@ -311,7 +317,9 @@ void Coordinator::Evaluated(const Evaluation& evaluation, absl::Time now,
 std::string Coordinator::MissingPeers() const {
   std::vector<std::string> missing;
   for (std::string names :
-       {members_.Missing(Role::kShard), members_.Missing(Expected())}) {
+       {members_.Missing(Role::kShard),
+        // As in MayBegin.
+        StopReason().has_value() ? "" : members_.Missing(Expected())}) {
     if (!names.empty()) missing.push_back(std::move(names));
   }
   if (missing.empty() && restore_sent_ && !stream_.idle()) {

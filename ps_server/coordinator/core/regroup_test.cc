@@ -293,6 +293,18 @@ TEST(StopInRecoveryTest, TheNextGenerationEvaluatesAndEndsWithoutAWorker) {
   }
 }
 
+TEST(StopInRecoveryTest, ItIsSaidForWhomTheEndWaits) {
+  Driver run(Later());
+  EXPECT_TRUE(run.Join(kShard0).ok());
+  const size_t before = run.All<Announce>().size();
+  run.RequestStop();
+  run.RequestStop();
+  ASSERT_THAT(run.All<Announce>(), SizeIs(before + 1));
+  EXPECT_EQ(run.All<Announce>().back().text,
+            "event=stopping reason=\"asked to\" waiting_for=\"shard 1\"");
+  EXPECT_EQ(run.State().waiting_for, "shard 1") << "and for nobody to compute";
+}
+
 TEST(StopInRecoveryTest, WhereTrainingHasNeverBegunThereIsNothingToEvaluate) {
   CoordinatorOptions job = Later();
   job.resume = ResumePoint();
