@@ -106,7 +106,7 @@ absl::Status AwaitWritten(const std::string& run, int64_t version,
     const absl::StatusOr<proto::JobStatus> now = StatusOf(run, watch);
     if (now.ok()) {
       heard = clock->Now();
-      slow.At(now->version());
+      slow.At(now->version(), now->waiting_for());
       const auto outcome = CheckpointOutcome(version, before, *now);
       if (outcome.has_value()) return *outcome;
     } else if (!IsSilence(now.status()) ||

@@ -47,15 +47,21 @@ SlowWork::~SlowWork() {
   thread_.join();
 }
 
+void SlowWork::At(int64_t done, const std::string& waits_for) {
+  absl::MutexLock lock(&mu_);
+  done_ = done;
+  waits_for_ = waits_for;
+}
+
 std::string SlowWork::Line(absl::Duration passed) const {
   std::string line = absl::StrCat(
       command_, ": ", FormatSeconds(absl::ToDoubleSeconds(passed)), ", ");
-  const int64_t done = done_;
-  if (done < 0) {
+  if (done_ < 0) {
     absl::StrAppend(&line, BytesRead() / 1000000, " MB read");
   } else {
-    absl::StrAppend(&line, counted_, " ", done);
+    absl::StrAppend(&line, counted_, " ", done_);
   }
+  if (!waits_for_.empty()) absl::StrAppend(&line, ", waiting for ", waits_for_);
   return line;
 }
 
@@ -63,12 +69,13 @@ void SlowWork::Loop() {
   const absl::Time begun = Clock::Real()->Now();
   absl::Duration pause = options_.first;
   while (true) {
+    std::string line;
     {
       absl::MutexLock lock(&mu_);
       if (AwaitFor(&mu_, absl::Condition(&over_), pause)) return;
+      line = Line(Clock::Real()->Now() - begun);
     }
     pause = options_.every;
-    const std::string line = Line(Clock::Real()->Now() - begun);
     if (options_.say) {
       options_.say(line);
     } else {

@@ -1,7 +1,6 @@
 #ifndef SLUICE_CLI_SLOW_WORK_H_
 #define SLUICE_CLI_SLOW_WORK_H_
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -18,6 +17,7 @@ namespace sluice {
 //
 //   simulate: 8 s, update 1200
 //   ledger: 8 s, 340 MB read
+//   stop: 8 s, version 166, waiting for shard 1
 //
 // Goes to stderr, so that stdout holds the result alone. Thread-safe.
 class SlowWork {
@@ -37,23 +37,24 @@ class SlowWork {
   SlowWork(std::string command, std::string counted, Options options);
   ~SlowWork();
 
-  // How far the command is. Until the first call the lines say instead how much
-  // this process has read.
-  void At(int64_t done) { done_ = done; }
+  // How far the command is, and whom it waits for, if that is known. Until the
+  // first call the lines say instead how much this process has read.
+  void At(int64_t done, const std::string& waits_for = "");
 
  private:
   void Loop();
-  std::string Line(absl::Duration passed) const;
+  std::string Line(absl::Duration passed) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   // Constant after construction.
   const std::string command_;
   const std::string counted_;
   const Options options_;
 
-  std::atomic<int64_t> done_ = -1;
-
   absl::Mutex mu_;  // Leaf lock: nothing else is acquired under it.
   bool over_ ABSL_GUARDED_BY(mu_) = false;
+  int64_t done_ ABSL_GUARDED_BY(mu_) = -1;
+  std::string waits_for_ ABSL_GUARDED_BY(mu_);
 
   std::thread thread_;  // Last, because the thread uses all of the above.
 };

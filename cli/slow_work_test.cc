@@ -52,6 +52,17 @@ TEST(SlowWorkTest, WorkThatTakesLongIsSaidToGoOnAgainAndAgain) {
   EXPECT_THAT(said.Line(1), MatchesRegex("ledger: [0-9]+ s, [0-9]+ MB read"));
 }
 
+TEST(SlowWorkTest, ItSaysForWhomItWaits) {
+  Said said;
+  SlowWork work("stop", "version", Saying(&said, absl::Milliseconds(1)));
+  work.At(166, "shard 1");
+  EXPECT_THAT(said.Line(said.count() + 1),
+              MatchesRegex("stop: [0-9]+ s, version 166, waiting for shard 1"));
+  work.At(167);
+  EXPECT_THAT(said.Line(said.count() + 1),
+              MatchesRegex("stop: [0-9]+ s, version 167"));
+}
+
 TEST(SlowWorkTest, ItSaysHowFarItIs) {
   Said said;
   SlowWork work("simulate", "update", Saying(&said, absl::Milliseconds(1)));

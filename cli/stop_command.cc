@@ -1,8 +1,10 @@
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -48,15 +50,20 @@ int ShowEnd(const StopFlags& flags, const proto::JobStatus& last,
     return 1;
   }
   if (const auto shown = ShowSummary(flags); shown.has_value()) return *shown;
-  const bool ended = absl::IsUnavailable(silence);  // It listens no more.
+  std::error_code error;
+  const bool folder = std::filesystem::is_directory(flags.run, error);
+  // It listens no more. In its folder there would be a summary.
+  const bool ended = absl::IsUnavailable(silence) && !folder;
   if (IsOver(last) || (last.phase() == "finishing" && ended)) {
     std::cout << (flags.json ? "{\"version\": "
                              : "the run has ended at version ")
               << last.version() << (flags.json ? "}\n" : "\n");
     return 0;
   }
-  std::cerr << flags.run << ": the coordinator answers no more; the run was "
-            << last.phase() << ": " << silence.message() << "\n";
+  std::cerr << flags.run << ": the coordinator answers no more"
+            << (folder ? " and has left no summary.json" : "")
+            << "; the run was " << last.phase() << ": " << silence.message()
+            << "\n";
   return 1;
 }
 
@@ -96,7 +103,7 @@ int Stop(const StopFlags& flags) {
   Clock* const clock = Clock::Real();
   absl::Time heard = clock->Now();
   while (!IsOver(last) && !IsGone(status.status(), clock->Now() - heard)) {
-    slow.At(last.version());
+    slow.At(last.version(), last.waiting_for());
     // A generation that was asked may have ended before it did so.
     if (!asked || last.phase() != "finishing") {
       const auto stopping = (*watch)->Stop("stopped by the user");

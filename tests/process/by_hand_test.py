@@ -70,6 +70,24 @@ class ByHandTest(unittest.TestCase):
             summary = json.loads((run.dir / "run/summary.json").read_text())
             self.assertEqual(summary["reason"], "stopped by SIGTERM")
 
+    def test_whoever_stops_a_run_whose_lead_then_dies_is_told(self):
+        with by_hand.ByHand(run_dir=True) as run:
+            run.await_training()
+            run.processes["evaluator"].send_signal(signal.SIGSTOP)
+            folder = run.dir / "run"
+            stopping = subprocess.Popen(
+                [harness.TOOL, "stop", folder], text=True,
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            self.assertRegex(
+                stopping.stderr.readline(),
+                r"^stop: \d+ s, version \d+, waiting for .*evaluator")
+            run.kill("shard 0")
+            said, error = stopping.communicate(timeout=harness.TIMEOUT_S)
+            self.assertEqual(stopping.returncode, 1, said)
+            self.assertIn(f"{folder}: the coordinator answers no more and has "
+                          "left no summary.json; the run was finishing: ",
+                          error)
+
 
 if __name__ == "__main__":
     harness.main()

@@ -41,26 +41,50 @@ absl::Status EndClaim(const std::string& path, FileOperations* files) {
   return absl::OkStatus();
 }
 
-// Of all earlier generations that left one; and of the last one before
-// `generation`, whether or not it is listed.
-absl::StatusOr<std::set<std::string>> EarlierClaims(const std::string& run_dir,
-                                                    Generation generation,
-                                                    FileOperations* files) {
-  std::set<std::string> paths;
-  if (generation > Generation(1)) {
-    paths.insert(ClaimPath(run_dir, Generation(generation.value() - 1)));
-  }
+// The generations of which there is a claim.
+absl::StatusOr<std::set<Generation>> ListClaims(const std::string& run_dir,
+                                                FileOperations* files) {
+  std::set<Generation> claimed;
   SLUICE_ASSIGN_OR_RETURN(const std::vector<std::string> listed,
                           files->List(run_dir));
   for (absl::string_view name : listed) {
     absl::ConsumeSuffix(&name, kProving);
     int64_t number = 0;
-    if (absl::ConsumePrefix(&name, kName) && absl::SimpleAtoi(name, &number) &&
-        number < generation.value()) {
-      paths.insert(ClaimPath(run_dir, Generation(number)));
+    if (absl::ConsumePrefix(&name, kName) && absl::SimpleAtoi(name, &number)) {
+      claimed.insert(Generation(number));
+    }
+  }
+  return claimed;
+}
+
+// Of all earlier generations that left one; and of the last one before
+// `generation`, whether or not it is listed.
+absl::StatusOr<std::set<std::string>> EarlierClaims(const std::string& run_dir,
+                                                    Generation generation,
+                                                    FileOperations* files) {
+  SLUICE_ASSIGN_OR_RETURN(std::set<Generation> claimed,
+                          ListClaims(run_dir, files));
+  claimed.insert(Generation(generation.value() - 1));
+  std::set<std::string> paths;
+  for (const Generation earlier : claimed) {
+    if (earlier > Generation(0) && earlier < generation) {
+      paths.insert(ClaimPath(run_dir, earlier));
     }
   }
   return paths;
+}
+
+// Whether a later generation has left its mark: its commit log comes before the
+// claim of `generation` goes, and its own claim after that.
+absl::StatusOr<bool> LaterIsThere(const std::string& run_dir,
+                                  Generation generation,
+                                  FileOperations* files) {
+  SLUICE_ASSIGN_OR_RETURN(const std::set<Generation> claimed,
+                          ListClaims(run_dir, files));
+  SLUICE_ASSIGN_OR_RETURN(const std::vector<Generation> logs,
+                          ListGenerations(run_dir, files));
+  return (!claimed.empty() && *claimed.rbegin() > generation) ||
+         (!logs.empty() && logs.back() > generation);
 }
 
 }  // namespace
@@ -97,6 +121,13 @@ absl::Status ProveClaim(const std::string& run_dir, Generation generation,
   if (!there.ok() && !absl::IsNotFound(there)) return there;
   const absl::Status back = files->Rename(path + kProving, path);
   if (!absl::IsNotFound(back)) return back;
+  const absl::StatusOr<bool> later = LaterIsThere(run_dir, generation, files);
+  if (!later.ok() || !*later) {
+    return absl::UnavailableError(absl::StrCat(
+        path,
+        ": is gone, and no later generation is there: the run folder is not "
+        "what it was"));
+  }
   return absl::PermissionDeniedError(
       absl::StrCat(path,
                    ": is gone: another process has taken the next "

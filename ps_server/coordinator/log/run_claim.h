@@ -25,8 +25,8 @@ absl::Status MakeClaim(const std::string& run_dir, Generation generation,
                        FileOperations* files);
 
 // OK: when this was called nobody had made a claim of a later generation.
-// kPermissionDenied: somebody has. kUnavailable: it cannot be known. One at a
-// time. Blocks.
+// kPermissionDenied: somebody has. kUnavailable: it cannot be known, as where
+// the folder is gone. One at a time. Blocks.
 absl::Status ProveClaim(const std::string& run_dir, Generation generation,
                         FileOperations* files);
 

@@ -54,6 +54,28 @@ TEST_F(RunClaimTest, WhoeverTakesALaterGenerationEndsAllEarlierOnes) {
   }
 }
 
+// As where a file system was unmounted: nobody has taken the run.
+TEST_F(RunClaimTest, AFolderThatIsGoneProvesNothing) {
+  ASSERT_TRUE(Make(2).ok());
+  std::ofstream(CommitLogPath(run_, Generation(2))).flush();
+  std::filesystem::remove(absl::StrCat(run_, "/lead-2"));
+  EXPECT_EQ(ProveClaim(run_, Generation(2), &files_),
+            absl::UnavailableError(absl::StrCat(
+                run_,
+                "/lead-2: is gone, and no later generation is there: the run "
+                "folder is not what it was")));
+  std::filesystem::remove_all(run_);
+  EXPECT_EQ(Prove(2), absl::StatusCode::kUnavailable);
+}
+
+TEST_F(RunClaimTest, ALaterCommitLogOrClaimAloneIsProof) {
+  std::ofstream(CommitLogPath(run_, Generation(3))).flush();
+  EXPECT_EQ(Prove(2), absl::StatusCode::kPermissionDenied);
+  std::filesystem::remove(CommitLogPath(run_, Generation(3)));
+  std::ofstream(absl::StrCat(run_, "/lead-3.proving")).flush();
+  EXPECT_EQ(Prove(2), absl::StatusCode::kPermissionDenied);
+}
+
 // The first rename is done, the second is refused.
 class Interrupted : public FileOperations {
  public:
