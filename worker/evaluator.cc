@@ -4,9 +4,12 @@
 
 #include <utility>
 
+#include "common/files/storage_retry.h"
 #include "common/formats/safetensors.h"
 #include "common/sha256.h"
 #include "common/status_macros.h"
+#include "common/telemetry/log_value.h"
+#include "third_party/spdlog.h"
 #include "worker/rejoin_policy.h"
 
 namespace sluice {
@@ -41,7 +44,10 @@ absl::StatusOr<proto::Evaluated> Evaluator::Run(const proto::Evaluate& request,
     return absl::OkStatus();
   };
   absl::Status status = load(0);
-  if (status.ok() && request.final()) status = Save(load, &answer);
+  if (status.ok() && request.final()) {
+    status = SaveWithRetries(
+        load, [&loaded] { return loaded >= 0; }, cancel, &answer);
+  }
   if (status.ok()) status = Measure(version, load, cancel, &answer);
   // Else the disk or the user's program failed, with the weights here.
   if (loaded < 0 && ShardIsLost(status)) return status;
@@ -65,6 +71,26 @@ absl::Status Evaluator::Measure(Version version,
   answer->mutable_logged()->insert(measured.logged.begin(),
                                    measured.logged.end());
   return absl::OkStatus();
+}
+
+absl::Status Evaluator::SaveWithRetries(const VersionMeasure::Load& load,
+                                        const std::function<bool()>& loaded,
+                                        const CancelToken& cancel,
+                                        proto::Evaluated* answer) {
+  const auto pause = [&](const absl::Status& why, absl::Duration time) {
+    if (!loaded()) return false;
+    spdlog::warn("event=not_saved error={}", LogValue(why.message()));
+    return !cancel.WaitFor(time);
+  };
+  return ReadWithRetries(options_.storage_timeout, options_.clock, pause,
+                         [&]() -> absl::Status {
+                           const absl::Status saved = Save(load, answer);
+                           // Also of a disk that has no room: it may have some
+                           // soon.
+                           return saved.ok() || !loaded()
+                                      ? saved
+                                      : absl::UnavailableError(saved.message());
+                         });
 }
 
 absl::Status Evaluator::Save(const VersionMeasure::Load& load,

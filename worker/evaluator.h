@@ -1,6 +1,7 @@
 #ifndef SLUICE_WORKER_EVALUATOR_H_
 #define SLUICE_WORKER_EVALUATOR_H_
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,8 @@ class Evaluator {
     std::string weights_path;  // Of the final version; empty: not written.
     // How long a version that is not yet there is waited for.
     absl::Duration deadline = absl::Seconds(600);
+    // How long a disk that does not take the weights is tried again.
+    absl::Duration storage_timeout = absl::ZeroDuration();
     Clock* clock = Clock::Real();
   };
   // `exchanges`: of each of the measure's parts. All pointers must outlive the
@@ -45,6 +48,11 @@ class Evaluator {
   absl::Status Measure(Version version, const VersionMeasure::Load& load,
                        const CancelToken& cancel, proto::Evaluated* answer);
   absl::Status Save(const VersionMeasure::Load& load, proto::Evaluated* answer);
+  // Tries again as long as it is the disk that fails: `loaded` says so.
+  absl::Status SaveWithRetries(const VersionMeasure::Load& load,
+                               const std::function<bool()>& loaded,
+                               const CancelToken& cancel,
+                               proto::Evaluated* answer);
 
   // Constant after construction.
   const Options options_;

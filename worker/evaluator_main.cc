@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/files/file_mode.h"
+#include "common/files/file_operations.h"
 #include "common/http/process_port.h"
 #include "common/job/model_command.h"
 #include "common/job/resolved_job.h"
@@ -47,11 +48,20 @@ namespace {
 // means something.
 constexpr absl::Duration kLogEvery = absl::Seconds(10);
 
-// Where the final version is written; nowhere without a run folder.
-std::string WeightsPath(const ResolvedJob& job, const std::string& run_dir) {
+// Where the final version is written, in a folder that is made if it is not
+// there; empty: nowhere. Errors are the file system's.
+absl::StatusOr<std::string> WeightsPath(const ResolvedJob& job,
+                                        const std::string& run_dir) {
   const std::string& folder =
       run_dir.empty() ? job.job.output().run_dir() : run_dir;
-  return folder.empty() ? "" : absl::StrCat(folder, "/weights.safetensors");
+  if (folder.empty()) {
+    spdlog::warn(
+        "event=final_weights_go_nowhere reason=\"neither --run-dir nor "
+        "output.run_dir names a folder for weights.safetensors\"");
+    return "";
+  }
+  SLUICE_RETURN_IF_ERROR(MakeFolders(folder));
+  return absl::StrCat(folder, "/weights.safetensors");
 }
 
 void LogAnswer(const proto::Evaluated& answer) {
@@ -280,7 +290,8 @@ absl::Status RunEvaluator(const ResolvedJob& job, bool yields,
                           const std::vector<std::string>& command) {
   const auto make = [&] { return MakeEvaluatorContext(job, command); };
   SLUICE_ASSIGN_OR_RETURN(ComputeContext context, make());
-  const std::string weights_path = WeightsPath(job, run_dir);
+  SLUICE_ASSIGN_OR_RETURN(const std::string weights_path,
+                          WeightsPath(job, run_dir));
   LeaveOnSignal leave(yields);
   RejoinPolicy rejoin;
   for (bool rejoins = false;; rejoins = true) {

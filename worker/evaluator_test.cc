@@ -178,6 +178,62 @@ TEST_F(EvaluatorTest, WeightsThatCannotBeSavedAreAFailure) {
               HasSubstr("/nowhere/weights.safetensors"));
 }
 
+// In the way of the weights' file is a folder, which is gone once the weights
+// are asked for again.
+class LateRoom final : public VersionMeasure {
+ public:
+  explicit LateRoom(std::string path) : path_(std::move(path)) {
+    std::filesystem::remove_all(path_);
+    std::filesystem::create_directories(path_ + "/full");
+  }
+  absl::Span<float> Weights(int part) override {
+    if (++asked_ == 3) std::filesystem::remove_all(path_);
+    return absl::MakeSpan(weights_);
+  }
+  absl::StatusOr<Measurement> Measure(Version version, const Load& load,
+                                      const CancelToken& cancel) override {
+    return Measurement();
+  }
+
+ private:
+  const std::string path_;
+  int asked_ = 0;  // Once for the pull, then for each try to save.
+  std::vector<float> weights_ = std::vector<float>(4);
+};
+
+TEST_F(EvaluatorTest, ADiskThatHasNoRoomIsTriedAgain) {
+  proto::Evaluate request;
+  request.set_final(true);
+  for (const absl::Duration timeout : {absl::Minutes(1), absl::Seconds(0)}) {
+    LateRoom measure(path_);
+    Evaluator::Options options = Options();
+    options.storage_timeout = timeout;
+    Evaluator evaluator(options, &layout_, &measure, {&exchange_});
+    const std::string error =
+        evaluator.Run(request, Generation(2), token_)->error();
+    if (timeout > absl::ZeroDuration()) {
+      EXPECT_EQ(error, "");
+      EXPECT_EQ(*ReadSafetensors(path_, layout_), exchange_.weights);
+    } else {
+      EXPECT_THAT(error, HasSubstr("tried for 0 (limits.storage_timeout_s)"));
+    }
+  }
+  std::filesystem::remove_all(path_);
+}
+
+TEST_F(EvaluatorTest, WhoeverIsGivenUpDoesNotWaitForADisk) {
+  LateRoom measure(path_);
+  Evaluator::Options options = Options();
+  options.storage_timeout = absl::Hours(1);
+  Evaluator evaluator(options, &layout_, &measure, {&exchange_});
+  proto::Evaluate request;
+  request.set_final(true);
+  token_.Cancel();
+  EXPECT_EQ(evaluator.Run(request, Generation(2), token_).status().code(),
+            absl::StatusCode::kAborted);
+  std::filesystem::remove_all(path_);
+}
+
 TEST_F(EvaluatorTest, WithoutATestSplitTheFinalVersionIsSavedAndNotMeasured) {
   NoMeasure measure(4);
   Evaluator evaluator(Options(), &layout_, &measure, {&exchange_});

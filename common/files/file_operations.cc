@@ -19,7 +19,9 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <memory>
+#include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
@@ -201,6 +203,14 @@ absl::Status ProveMissing(const std::string& folder, const std::string& name,
       folder, "/", name,
       ": cannot be read: its folder lists it, opening it says that there is "
       "no such file"));
+}
+
+absl::Status MakeFolders(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (!error) return absl::OkStatus();
+  return absl::UnavailableError(
+      absl::StrCat(path, ": cannot be made: ", error.message()));
 }
 
 std::string FolderOf(const std::string& path) {

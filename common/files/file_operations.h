@@ -76,6 +76,10 @@ class FileOperations {
 absl::Status ProveMissing(const std::string& folder, const std::string& name,
                           FileOperations* files);
 
+// Makes a folder and its parents, as far as they are missing. kUnavailable: the
+// system will not.
+absl::Status MakeFolders(const std::string& path);
+
 // The folder of `path`; "." if it names none.
 std::string FolderOf(const std::string& path);
 

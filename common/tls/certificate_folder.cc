@@ -35,15 +35,6 @@ bool Exists(const std::string& path) {
   return std::filesystem::exists(path, error);
 }
 
-// The folder and its parents, as far as they are missing.
-absl::Status MakeFolders(const std::string& path) {
-  std::error_code error;
-  std::filesystem::create_directories(path, error);
-  if (!error) return absl::OkStatus();
-  return absl::UnavailableError(
-      absl::StrCat(path, ": cannot be made: ", error.message()));
-}
-
 absl::Status Write(const std::string& path, const std::string& text) {
   return WriteFileAtomically(path, {text});
 }

@@ -256,6 +256,7 @@ Evaluator::Options EvaluatorOptionsFromJob(const ResolvedJob& job,
   options.weights_path = std::move(weights_path);
   // As long as the coordinator waits for one that is made again.
   options.deadline = 2 * absl::Seconds(job.job.limits().task_deadline_s());
+  options.storage_timeout = absl::Seconds(job.job.limits().storage_timeout_s());
   return options;
 }
 

@@ -230,6 +230,7 @@ class Coordinator {
   void ProgressFinish();
   void Finish(const std::string& failure, const std::string& reason);
   void Fail(const std::string& failure);
+  void FailAtEnd(const std::string& failure);
   void Recover(const std::string& why);
   bool over() const;
   void MaybeEvaluate();
@@ -282,6 +283,7 @@ class Coordinator {
   std::optional<absl::Time> started_;
   absl::Time ended_;
   std::optional<std::string> stop_requested_;
+  std::string failure_at_end_;  // Empty: so far it is a good one.
   bool restore_sent_ = false;
   BlockId round_;           // First block of the version, under SYNC.
   std::set<int> unserved_;  // STATIC: partitions without a living worker.

@@ -183,7 +183,8 @@ void Coordinator::ProgressFinish() {
                      "\""));
     evaluations_.Skip(/*final=*/true);
   }
-  if (stored && stream_.idle()) Finish("", message_);
+  if (!stored || !stream_.idle()) return;
+  Finish(failure_at_end_, failure_at_end_.empty() ? message_ : failure_at_end_);
 }
 
 void Coordinator::Finish(const std::string& failure,
@@ -202,6 +203,12 @@ void Coordinator::Fail(const std::string& failure) {
   if (over()) return;
   EndAllTasks(Outcome::kCancelled, failure);
   Finish(failure, failure);
+}
+
+// The last version was trained, and is stored first.
+void Coordinator::FailAtEnd(const std::string& failure) {
+  failure_at_end_ = failure;
+  evaluations_.Skip(/*final=*/true);
 }
 
 // What this generation needs is gone: the next one follows, if one can.
@@ -290,7 +297,7 @@ void Coordinator::Evaluated(const Evaluation& evaluation, absl::Time now,
     const std::string what =
         absl::StrCat("evaluator: evaluation of version ",
                      evaluation.version.value(), ": ", evaluation.error);
-    if (running->final) return Fail(what);
+    if (running->final) return FailAtEnd(what);
     return Say(Announce::Level::kWarning,
                absl::StrCat("event=evaluation_failed reason=", LogValue(what)));
   }
@@ -390,7 +397,8 @@ void Coordinator::NotEvaluated(Evaluations::Running given_up,
   const std::string what = absl::StrCat("evaluation of version ",
                                         given_up.version.value(), ": ", why);
   if (job_.sync().on_bad_gradient() == proto::FAIL) {
-    return Fail(absl::StrCat(what, advice));
+    const std::string failure = absl::StrCat(what, advice);
+    return given_up.final ? FailAtEnd(failure) : Fail(failure);
   }
   Say(Announce::Level::kError,
       absl::StrCat("event=not_evaluated version=", given_up.version.value(),

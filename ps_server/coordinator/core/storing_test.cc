@@ -312,6 +312,20 @@ TEST_F(StoringTest, TheLastVersionIsStoredBeforeTheRunEnds) {
   EXPECT_EQ(State().newest, Version(10));
 }
 
+TEST_F(StoringTest, TheLastVersionIsStoredAlsoWhereItsEvaluationFails) {
+  CoordinatorOptions job = Every(5);
+  job.job.mutable_evaluation()->set_enabled(true);
+  Begin(job);
+  Update(10);
+  Write(5);
+  run_->Evaluated(10, 0, "disk full");
+  EXPECT_FALSE(run_->Finished().has_value());
+  Write(10);
+  EXPECT_EQ(run_->Finished()->failure,
+            "evaluator: evaluation of version 10: disk full");
+  EXPECT_EQ(State().newest, Version(10));
+}
+
 TEST_F(StoringTest, ALastVersionThatIsStoredAlreadyIsNotStoredAgain) {
   Begin(Every(5));
   Update(5);

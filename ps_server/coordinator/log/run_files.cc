@@ -36,14 +36,6 @@ absl::StatusOr<int64_t> BytesOfLogs(const std::string& run_dir) {
   return bytes;
 }
 
-absl::Status MakeFolder(const std::string& path) {
-  std::error_code error;
-  std::filesystem::create_directories(path, error);
-  if (!error) return absl::OkStatus();
-  return absl::UnavailableError(
-      absl::StrCat(path, ": cannot be made: ", error.message()));
-}
-
 }  // namespace
 
 RunFiles::RunFiles(const proto::Job& job, Generation generation,
@@ -99,10 +91,10 @@ absl::StatusOr<std::unique_ptr<RunFiles>> RunFiles::Create(
     const std::string& run_dir) {
   std::unique_ptr<RunFiles> files(
       new RunFiles(job.job, start.generation, run_dir));
-  SLUICE_RETURN_IF_ERROR(MakeFolder(run_dir));
+  SLUICE_RETURN_IF_ERROR(MakeFolders(run_dir));
   // Once there is a generation, checkpoints that are not there are away.
   if (job.job.has_checkpoint()) {
-    SLUICE_RETURN_IF_ERROR(MakeFolder(files->Path("checkpoints")));
+    SLUICE_RETURN_IF_ERROR(MakeFolders(files->Path("checkpoints")));
   }
   std::vector<int64_t> base_begin;
   if (const auto cuts = MemberCuts(job); !cuts.empty()) {
