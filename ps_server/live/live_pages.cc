@@ -166,8 +166,7 @@ class Metrics {
 };
 
 bool IsThere(const std::string& state) {
-  return state == "computing" || state == "waiting" || state == "serving" ||
-         state == "left";
+  return state == "computing" || state == "waiting" || state == "serving";
 }
 
 HttpAnswer Ready(const proto::JobStatus& status) {

@@ -79,10 +79,12 @@ TEST_F(LivePagesTest, BetweenTwoGenerationsTheCurvesStay) {
 
 TEST_F(LivePagesTest, ReadyNamesWhomTheRunLacks) {
   EXPECT_EQ(Get("/readyz").code, 200);
-  status_->mutable_worker(0)->set_state("missing");
-  const HttpAnswer answer = Get("/readyz");
-  EXPECT_EQ(answer.code, 503);
-  EXPECT_EQ(answer.body, "worker 0 is missing\n");
+  for (const std::string state : {"missing", "suspect", "left"}) {
+    status_->mutable_worker(0)->set_state(state);
+    const HttpAnswer answer = Get("/readyz");
+    EXPECT_EQ(answer.code, 503);
+    EXPECT_EQ(answer.body, absl::StrCat("worker 0 is ", state, "\n"));
+  }
   status_->mutable_worker(0)->set_extra(true);
   EXPECT_EQ(Get("/readyz").code, 200) << "the run does without it";
   status_->set_phase("failed");

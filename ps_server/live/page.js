@@ -131,11 +131,14 @@ function drawCurves(points) {
       [name, (p) => p.logged && p.logged[name], kOutcomes[i], false]));
 }
 
+// The last of 33 counts is of all that are staler than that.
+const kStalest = 32;
+
 function drawStaleness(counts) {
   let end = counts.length;
   while (end > 1 && counts[end - 1] === 0) --end;
   charts.staleness.data.labels = counts.slice(0, end)
-      .map((_, i) => i === counts.length - 1 ? `${i}+` : `${i}`);
+      .map((_, i) => i === kStalest ? `${i}+` : `${i}`);
   charts.staleness.data.datasets =
       [{data: counts.slice(0, end), backgroundColor: colour("applied")}];
   paint(charts.staleness);

@@ -134,6 +134,7 @@ Json ToJson(const ResolvedJob& job, const CheckReport& report,
       {"least_after_warmup", report.rate.least_after_warmup},
       {"after_warmup", report.rate.after_warmup}};
   json["expected_staleness"] = report.expected_staleness;
+  json["staleness_is_bounded"] = report.staleness_is_bounded;
   json["warnings"] = report.warnings;
   if (profile != nullptr) json["profile"] = ProfileToJson(job, *profile);
   return json;
@@ -250,7 +251,8 @@ void PrintUpdates(const ResolvedJob& job, const CheckReport& report,
       << FormatRange(absl::StrCat(report.rate.least_after_warmup),
                      absl::StrCat(report.rate.after_warmup))
       << " after warm-up\n";
-  out << "staleness:   " << report.expected_staleness
+  out << "staleness:   " << (report.staleness_is_bounded ? "at most " : "")
+      << report.expected_staleness
       << " versions expected with workers of equal speed\n";
   for (const std::string& warning : report.warnings) {
     out << "warning:     " << warning << "\n";

@@ -338,6 +338,10 @@ CheckReport MakeCheckReport(const ResolvedJob& job) {
   report.update = CostOf(job, report.batches_per_epoch);
   report.rate = RatesOf(job);
   report.expected_staleness = StalenessOf(job.job);
+  const auto action = job.job.sync().staleness().action();
+  report.staleness_is_bounded = action == proto::Staleness::DROP ||
+                                action == proto::Staleness::CANCEL ||
+                                action == proto::Staleness::WAIT;
   report.warnings = WarningsOf(job.job, report.expected_staleness);
   return report;
 }

@@ -91,6 +91,9 @@ struct CheckReport {
   // Mean staleness if all workers that may take part do, at equal speed and
   // with the K of version 0. 0 under the synchronous policies.
   double expected_staleness = 0;
+  // It is only at most that, since sync.staleness keeps gradients from being as
+  // stale as they would be.
+  bool staleness_is_bounded = false;
   std::vector<std::string> warnings;
 };
 

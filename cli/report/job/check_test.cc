@@ -252,6 +252,19 @@ TEST(CheckReportTest, WorkersThatMayJoinAreCountedAsIfTheyHad) {
   EXPECT_EQ(Report({more, "sync.policy=ASYNC"}).expected_staleness, 7);
 }
 
+TEST(CheckReportTest, WithABoundTheStalenessIsOnlyAtMostWhatIsExpected) {
+  const auto bounded = [](const std::string& action) {
+    return Report({"sync.policy=ASYNC",
+                   "sync.staleness={bound: 2 action: " + action + "}"})
+        .staleness_is_bounded;
+  };
+  for (const char* action : {"DROP", "CANCEL", "WAIT"}) {
+    EXPECT_TRUE(bounded(action)) << action;
+  }
+  EXPECT_FALSE(bounded("DOWNWEIGHT")) << "they are as stale as ever";
+  EXPECT_FALSE(Report({"sync.policy=ASYNC"}).staleness_is_bounded);
+}
+
 TEST(CheckReportTest, NoGradientIsStalerThanABoundThatRefusesIt) {
   const auto expected = [](const std::string& staleness) {
     return Report({"sync.policy=ASYNC", "sync.staleness={" + staleness + "}"})

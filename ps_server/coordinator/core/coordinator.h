@@ -279,11 +279,10 @@ class Coordinator {
   TrainingStats stats_;
 
   Phase phase_ = Phase::kStarting;
-  std::string message_;
+  std::string message_, failure_at_end_;
   std::optional<absl::Time> started_;
   absl::Time ended_;
   std::optional<std::string> stop_requested_;
-  std::string failure_at_end_;  // Empty: so far it is a good one.
   bool restore_sent_ = false;
   BlockId round_;           // First block of the version, under SYNC.
   std::set<int> unserved_;  // STATIC: partitions without a living worker.

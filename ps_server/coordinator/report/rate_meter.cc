@@ -21,16 +21,24 @@ absl::Duration RateMeter::Window() const {
   return std::clamp(taken / updates * kUpdates, window_, kLongestWindow);
 }
 
-Rates RateMeter::Update(const JobState& state, absl::Time now) {
-  const Point point = {now, state.version, state.counters.samples_applied};
-  if (newest_.has_value() && point.version < newest_->version) {
-    *this = RateMeter(window_);
-  }
+void RateMeter::Take(const Point& point) {
   points_.push_back(point);
   if (!begin_.has_value() || begin_->version == point.version) begin_ = point;
   if (!newest_.has_value() || newest_->version != point.version) {
     newest_ = point;
   }
+}
+
+Rates RateMeter::Update(const JobState& state, absl::Time now) {
+  if (newest_.has_value() && state.version < newest_->version) {
+    *this = RateMeter(window_);
+  }
+  const Version from = state.recovery.value_or(RecoveryState()).restored;
+  if (points_.empty() && from == Version(0) &&
+      state.running > absl::ZeroDuration()) {
+    Take({now - state.running, from});
+  }
+  Take({now, state.version, state.counters.samples_applied});
   const absl::Time since = now - Window();
   while (points_.size() > 2 && points_[1].time <= since) {
     points_.pop_front();

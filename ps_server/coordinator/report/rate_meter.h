@@ -25,9 +25,10 @@ class RateMeter {
   // REQUIRES: window > 0.
   explicit RateMeter(absl::Duration window) : window_(window) {}
 
-  // Takes notice of the state at `now` and returns the rates. 0 until two
-  // states with time between them have come. Begins anew with a state whose
-  // version is lower than the last one's, as after a recovery.
+  // Takes notice of the state at `now` and returns the rates. Those of a run
+  // that began at version 0 count from its begin; others are 0 until two states
+  // with time between them have come. Begins anew with a state whose version is
+  // lower than the last one's, as after a recovery.
   Rates Update(const JobState& state, absl::Time now);
 
  private:
@@ -37,6 +38,7 @@ class RateMeter {
     int64_t samples = 0;
   };
 
+  void Take(const Point& point);
   absl::Duration Window() const;
 
   absl::Duration window_;

@@ -19,6 +19,18 @@ TEST(RateMeterTest, ASingleStateHasNoRate) {
   EXPECT_EQ(meter.Update(State(10), kStart).updates_per_second, 0);
 }
 
+TEST(RateMeterTest, TheFirstStateOfARunHasTheRateSinceItsBegin) {
+  JobState state = State(10);
+  state.running = absl::Seconds(2);
+  RateMeter from_the_begin(absl::Seconds(5));
+  const Rates rates = from_the_begin.Update(state, kStart);
+  EXPECT_EQ(rates.updates_per_second, 5);
+  EXPECT_EQ(rates.samples_per_second, 320);
+  state.recovery.emplace().restored = Version(8);
+  RateMeter later(absl::Seconds(5));
+  EXPECT_EQ(later.Update(state, kStart).updates_per_second, 0);
+}
+
 TEST(RateMeterTest, CountsUpdatesAndSamplesPerSecond) {
   RateMeter meter(absl::Seconds(5));
   meter.Update(State(10), kStart);
