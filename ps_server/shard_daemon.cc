@@ -122,6 +122,11 @@ absl::StatusOr<std::optional<EarlierLife>> ShardDaemon::RunGeneration(
   absl::MutexLock lock(&mu_);
   final_status_ = server_->FinalStatus();
   server_ = nullptr;
+  if (stop_.has_value() && AsksForRestart(next.status())) {
+    spdlog::warn("event=not_awaited reason={}",
+                 LogValue(next.status().message()));
+    return std::nullopt;
+  }
   return next;
 }
 

@@ -183,7 +183,9 @@ absl::Status ClientSession::Silent(absl::Time now) const {
   return AskForRestart(absl::UnavailableError(absl::StrFormat(
       "%s: no answer for %.1f s (%s); last error: %s", Name(),
       absl::ToDoubleSeconds(now - (contacted_ ? last_heard_ : start_)),
-      lost ? "limits.rejoin_timeout_s" : "limits.start_timeout_s",
+      hurries_ ? "told to end"
+      : lost   ? "limits.rejoin_timeout_s"
+               : "limits.start_timeout_s",
       last_error_)));
 }
 

@@ -1,11 +1,13 @@
 #include "common/session/client_session.h"
 
 #include "common/process/exit_codes.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace sluice {
 namespace {
 
+using ::testing::HasSubstr;
 using Event = ClientSession::Event;
 
 const absl::Time kStart = absl::UnixEpoch();
@@ -237,6 +239,11 @@ TEST(ClientSessionTest, WhoIsToldToEndWaitsForASilentCoordinatorForALease) {
     ClientSession session(options, kStart);
     session.Hurry();
     EXPECT_EQ(session.Deadline(), kStart + absl::Seconds(5));
+    const auto end = session.OnConnectionEnd(absl::UnavailableError("refused"),
+                                             session.Deadline());
+    ASSERT_TRUE(end.has_value());
+    EXPECT_THAT(std::string(end->message()),
+                HasSubstr("no answer for 5.0 s (told to end)"));
     const absl::Time later = kStart + absl::Seconds(1);
     ASSERT_TRUE(session.OnFrame(Welcome(1), later).ok());
     EXPECT_EQ(session.Deadline(), later + absl::Seconds(5));

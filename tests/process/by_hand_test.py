@@ -87,6 +87,15 @@ class ByHandTest(unittest.TestCase):
             self.assertIn(f"{folder}: the coordinator answers no more and has "
                           "left no summary.json; the run was finishing: ",
                           error)
+    def test_a_shard_that_is_told_to_end_does_not_wait_for_a_lead(self):
+        with by_hand.ByHand(start=["shard 1"]) as run:
+            shard = run.processes["shard 1"]
+            harness.wait_until(lambda: "event=listening" in run.log("shard 1"),
+                               "shard 1 to listen", shard)
+            shard.send_signal(signal.SIGTERM)
+            self.assertEqual(shard.wait(timeout=harness.TIMEOUT_S), 0,
+                             run.log("shard 1"))
+            self.assertIn("(told to end)", run.log("shard 1"))
 
 
 if __name__ == "__main__":

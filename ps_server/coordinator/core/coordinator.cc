@@ -244,7 +244,7 @@ absl::Status Coordinator::DeathReported(Peer peer, const std::string& process,
 void Coordinator::EndLife(Peer peer, const std::string& why) {
   const Incarnation incarnation = members_.Get(peer).incarnation;
   members_.Died(peer, incarnation);
-  Emit(EndSession{peer, incarnation, why});
+  Emit(EndSession{peer, incarnation, absl::StrCat(peer.ToString(), " ", why)});
   PeerLost(peer, why);
 }
 
@@ -263,7 +263,8 @@ void Coordinator::ExpireLeases() {
     const std::string why = absl::StrCat(
         "died: not heard of for ",
         absl::FormatDuration(absl::Seconds(job_.limits().lease_s())));
-    Emit(EndSession{peer, incarnation, why});
+    Emit(
+        EndSession{peer, incarnation, absl::StrCat(peer.ToString(), " ", why)});
     PeerLost(peer, why);
     if (over()) return;
   }

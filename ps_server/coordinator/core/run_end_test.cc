@@ -99,7 +99,7 @@ TEST(EvaluationTest, AnEvaluationThatTakesTooLongEndsTheEvaluator) {
   run.Advance(absl::Seconds(31));
   EXPECT_EQ(run.State().evaluator, PeerLife::kDead);
   EXPECT_EQ(run.All<EndSession>().back().reason,
-            "took longer than 30s for version 2");
+            "evaluator took longer than 30s for version 2");
   EXPECT_EQ(run.Decisions<Release>().size(), 1);
 }
 

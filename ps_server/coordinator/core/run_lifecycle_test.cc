@@ -191,7 +191,8 @@ TEST(LossTest, AWorkerWhoseLeaseExpiresIsDeadAndItsTaskGoesOn) {
   EXPECT_EQ(run.BatchOf(1), 0);
   EXPECT_EQ(run.State().workers[0].life, PeerLife::kCutOff);
   ASSERT_EQ(run.All<EndSession>().size(), 1);
-  EXPECT_EQ(run.All<EndSession>()[0].reason, "died: not heard of for 5s");
+  EXPECT_EQ(run.All<EndSession>()[0].reason,
+            "worker 0 died: not heard of for 5s");
 }
 
 TEST(LossTest, AReportedDeathEndsALifeAtOnce) {
@@ -204,7 +205,7 @@ TEST(LossTest, AReportedDeathEndsALifeAtOnce) {
   EXPECT_EQ(run.BatchOf(1), 0);
   EXPECT_EQ(run.State().workers[0].life, PeerLife::kDead);
   ASSERT_EQ(run.All<EndSession>().size(), 1);
-  EXPECT_EQ(run.All<EndSession>()[0].reason, "died: killed");
+  EXPECT_EQ(run.All<EndSession>()[0].reason, "worker 0 died: killed");
   EXPECT_EQ(run.State().workers[0].last_loss, "died: killed");
   run.Forget();
   EXPECT_TRUE(run.ReportDeath(kWorker0, "worker 0").ok()) << "a repeat";
