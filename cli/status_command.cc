@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "cli/commands.h"
 #include "cli/launch/find_coordinator.h"
@@ -39,6 +40,28 @@ bool HasCheckpoint(const std::string& run_dir) {
   });
 }
 
+// What may have become of the run in the folder, which has left no summary.
+std::string WhatBecameOf(const std::string& run_dir) {
+  std::error_code error;
+  if (!std::filesystem::exists(absl::StrCat(run_dir, "/addresses"), error)) {
+    return "it has left no summary.json: it is a simulation that was cut off "
+           "or goes on, or a run whose shards have not all been there";
+  }
+  return absl::StrCat(
+      "the run does not answer and has left no summary.json: it was killed, "
+      "hangs, or is on another network; ",
+      HasCheckpoint(run_dir)
+          ? absl::StrCat("`sluice train JOB --resume ", run_dir,
+                         "` goes on with one that was killed")
+          : "one that was killed has no checkpoint to go on from");
+}
+
+// Whether somebody answers at the run's address, who is not to be talked to so.
+bool IsRefusal(const absl::Status& silence) {
+  return absl::StrContains(silence.message(), "--tls") ||
+         absl::StrContains(silence.message(), "handshake");
+}
+
 // Prints the summary of a run whose coordinator does not answer, if it has one.
 int ShowWhatIsLeft(const StatusFlags& flags, const absl::Status& silence) {
   const absl::StatusOr<std::string> text = DescribeSummary(flags.run);
@@ -49,16 +72,10 @@ int ShowWhatIsLeft(const StatusFlags& flags, const absl::Status& silence) {
     std::error_code error;
     if (failure.has_value()) {
       std::cerr << *failure;
-    } else if (std::filesystem::exists(absl::StrCat(flags.run, "/commit_log"),
+    } else if (!IsRefusal(silence) &&
+               std::filesystem::exists(absl::StrCat(flags.run, "/commit_log"),
                                        error)) {
-      std::cerr << "the run does not answer and has left no summary.json: it "
-                   "was killed, hangs, or is on another network; "
-                << (HasCheckpoint(flags.run)
-                        ? absl::StrCat("`sluice train JOB --resume ", flags.run,
-                                       "` goes on with one that was killed")
-                        : "one that was killed has no checkpoint to go on "
-                          "from")
-                << "\n";
+      std::cerr << WhatBecameOf(flags.run) << "\n";
     }
     return 1;
   }

@@ -397,6 +397,26 @@ class StopTest(unittest.TestCase):
         self.assertIn("names no coordinator yet", resumed.stderr)
 
 
+class StatusTest(unittest.TestCase):
+
+    def test_what_has_left_no_summary_is_told_apart(self):
+        job = harness.write_job(harness.LINEAR_JOB)
+        real = harness.train(job).dir
+        (real / "summary.json").unlink()
+        self.assertIn("it was killed, hangs, or is on another network; one "
+                      "that was killed has no checkpoint to go on from",
+                      harness.tool("status", real).stderr)
+        simulated = harness.scratch() / "simulated"
+        done = harness.tool("simulate", job, "--run-dir", simulated,
+                            "--set=delays.compute.constant.ms=1")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        (simulated / "summary.json").unlink()
+        status = harness.tool("status", simulated)
+        self.assertEqual(status.returncode, 1, status.stdout)
+        self.assertIn("a simulation that was cut off",
+                      status.stderr)
+
+
 class InstructionsTest(unittest.TestCase):
     """worker.instruction_set: WIDEST, which is the default."""
 

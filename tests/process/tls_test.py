@@ -37,11 +37,15 @@ class TlsTest(unittest.TestCase):
     def test_daemons_with_their_roles_train_and_only_they_are_answered(self):
         folder = certs(harness.scratch() / "certs")
         foreign = certs(harness.scratch() / "foreign")
-        with TlsRun(folder) as run:
+        with TlsRun(folder, run_dir=True) as run:
             run.await_training()
             # Plain text, and another CA's operator.
             for flags, said in [([], "is --tls missing?"),
                                 ([f"--tls={foreign / 'operator'}"], "")]:
+                # It answers, and is not looked for elsewhere.
+                by_folder = harness.tool("status", run.dir / "run", *flags)
+                self.assertIn(said, by_folder.stderr)
+                self.assertNotIn("was killed", by_folder.stderr)
                 refused = run.status(*flags)
                 self.assertEqual(refused.returncode, 1, refused.stdout)
                 self.assertEqual(refused.stdout, "")

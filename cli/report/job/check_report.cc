@@ -279,6 +279,14 @@ std::vector<std::string> WarningsOf(const proto::Job& job,
         "et al. 2016), and the run may diverge; lower the momentum or the "
         "learning rate, or bound sync.staleness"));
   }
+  const int factors = job.delays().worker_factor_size();
+  if (factors > MostWorkers(job.cluster())) {
+    warnings.push_back(absl::StrCat("delays.worker_factor has ", factors,
+                                    " entries, one for each worker "
+                                    "from worker 0 on: those behind the first ",
+                                    MostWorkers(job.cluster()),
+                                    " are of no worker of this job"));
+  }
   const int others = (GroupsOf(job) - 1) * SlotsOf(job);
   const bool one_per_worker = job.sync().policy() == proto::K_SYNC ||
                               job.sync().policy() == proto::K_ASYNC;

@@ -252,6 +252,16 @@ TEST(CheckReportTest, WorkersThatMayJoinAreCountedAsIfTheyHad) {
   EXPECT_EQ(Report({more, "sync.policy=ASYNC"}).expected_staleness, 7);
 }
 
+TEST(CheckReportTest, FactorsOfNoWorkerAreWarnedOf) {
+  const std::string five = "delays.worker_factor=[1, 1, 1, 1, 3]";
+  EXPECT_THAT(
+      Report({five, "cluster.workers=4"}).warnings,
+      ElementsAre(AllOf(HasSubstr("worker_factor has 5 entries"),
+                        HasSubstr("behind the first 4 are of no worker"))));
+  EXPECT_THAT(Report({five, "cluster.workers=5"}).warnings, IsEmpty());
+  EXPECT_THAT(Report({five, "cluster.max_workers=5"}).warnings, IsEmpty());
+}
+
 TEST(CheckReportTest, WithABoundTheStalenessIsOnlyAtMostWhatIsExpected) {
   const auto bounded = [](const std::string& action) {
     return Report({"sync.policy=ASYNC",
