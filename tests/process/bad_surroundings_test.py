@@ -311,7 +311,7 @@ class BadSurroundingsTest(unittest.TestCase):
                 ("eval", 1, "may not be read by this user"),
                 ("export-tensorboard", 1, "may not be read by this user"),
                 ("goodput", 1, "may not be read by this user"),
-                ("ledger", 1, "job.textproto: Permission denied"),
+                ("ledger", 1, "may not be read by this user"),
                 ("check", 2, "job.textproto: Permission denied")):
             with self.subTest(command=command):
                 path = run.dir / ("job.textproto" if command == "check" else "")

@@ -180,7 +180,8 @@ class CheckpointsTest(unittest.TestCase):
                         [harness.TOOL, command, run.dir], text=True,
                         stdout=subprocess.PIPE, stderr=subprocess.PIPE)
                     self.assertRegex(asked.stderr.readline(),
-                                     rf"^{command}: .* s, version \d+\n$")
+                                     rf"^{command}: .* s, version \d+"
+                                     r"(, waiting for .*)?\n$")
                     run.signal("ps_server-0", signal.SIGSTOP)
                     # The second begins after a look of `command` has: that one,
                     # too, is not answered.
