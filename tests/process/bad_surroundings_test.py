@@ -237,6 +237,20 @@ class BadSurroundingsTest(unittest.TestCase):
                 "epochs: 2", "seconds: 600")), *harness.sets(overrides),
             env=env)
 
+    def test_final_weights_wait_for_room_on_the_disk(self):
+        disk = faulty_disk.FaultyDisk()
+        with self.endless(env=disk.env) as run:
+            run.await_version(5)
+            weights = run.dir / "weights.safetensors"
+            with disk.faults(f"fail ENOSPC write {weights}"):
+                run.interrupt()
+                harness.wait_until(
+                    lambda: "event=not_saved" in run.log("evaluator"),
+                    "the evaluator to lack room", run.process)
+            output = run.end()
+            self.assertEqual(run.process.returncode, 0, output)
+            self.assertTrue(weights.exists())
+
     def test_an_evaluator_that_dies_is_started_again(self):
         with self.endless() as run:
             run.await_version(5)
