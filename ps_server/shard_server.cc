@@ -58,6 +58,10 @@ constexpr absl::Duration kShutdownGrace = absl::Milliseconds(200);
 // finds it soon, and the attempts cost nothing.
 constexpr absl::Duration kWriteAddressesEvery = absl::Seconds(1);
 
+// A lead looks several times a second whether it has been replaced.
+constexpr absl::Duration kLongestTakeover = absl::Seconds(5);
+constexpr absl::Duration kLookForEndEvery = absl::Milliseconds(50);
+
 // Says what cannot be read, and waits.
 PauseForStorage SaidIn(StoppablePause* pause) {
   return [pause](const absl::Status& why, absl::Duration duration) {
@@ -138,6 +142,29 @@ absl::StatusOr<std::optional<Resumption>> RecoveryOf(const ResolvedJob& job,
                       [&] { return FindRecovery(job, run_dir, known); }));
   if (recovery.has_value()) LogRecovery(*recovery, reason);
   return recovery;
+}
+
+// The newest generation, if its lead lives; nullopt: it does not, or nobody can
+// tell.
+std::optional<Generation> LivingLeadOf(const std::string& run_dir) {
+  const auto generations = ListGenerations(run_dir);
+  if (!generations.ok() || generations->empty() ||
+      !LogIsHeld(run_dir, generations->back())) {
+    return std::nullopt;
+  }
+  return generations->back();
+}
+
+// It ends when it finds the next generation taken. One that stands still is
+// not waited for for long.
+void AwaitEndOfLead(const std::string& run_dir, Generation generation,
+                    StoppablePause* pause) {
+  spdlog::warn("event=takeover from_generation={} reason=\"its lead lives\"",
+               generation.value());
+  const absl::Time end = Clock::Real()->Now() + kLongestTakeover;
+  while (LogIsHeld(run_dir, generation) && Clock::Real()->Now() < end &&
+         pause->For(kLookForEndEvery)) {
+  }
 }
 
 void LogRun(const std::string& run_id, bool resume, bool goes_on) {
@@ -253,11 +280,25 @@ absl::Status ShardServer::TakeGeneration(const Flags& flags,
                                          const ResolvedJob& job,
                                          StoppablePause* pause) {
   const std::string run_dir = RunFolderOf(flags, job.job);
+  KnownRun known =
+      earlier_.has_value() ? earlier_->run : KnownRun{.id = flags.run_id};
+  std::optional<Generation> living;
+  if (flags.resume && !earlier_.has_value()) living = LivingLeadOf(run_dir);
+  SLUICE_RETURN_IF_ERROR(TakeNext(flags, job, known, pause));
+  if (!living.has_value()) return absl::OkStatus();
+  AwaitEndOfLead(run_dir, *living, pause);
+  known.generation = lead_->generation();
+  lead_.reset();
+  return TakeNext(flags, job, known, pause);
+}
+
+absl::Status ShardServer::TakeNext(const Flags& flags, const ResolvedJob& job,
+                                   const KnownRun& known,
+                                   StoppablePause* pause) {
+  const std::string run_dir = RunFolderOf(flags, job.job);
   RecoveryOptions recovery;
   recovery.reason = "shard 0 was started again";
   if (earlier_.has_value()) recovery = earlier_->recovery;
-  const KnownRun known =
-      earlier_.has_value() ? earlier_->run : KnownRun{.id = flags.run_id};
   std::optional<Resumption> resumption;
   if (flags.resume || earlier_.has_value()) {
     SLUICE_ASSIGN_OR_RETURN(

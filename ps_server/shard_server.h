@@ -24,6 +24,7 @@
 #include "ps_server/flags.h"
 #include "ps_server/lead.h"
 #include "ps_server/next_generation.h"
+#include "ps_server/resume.h"
 #include "ps_server/shard/exchange_service.h"
 #include "ps_server/shard/shard.h"
 #include "ps_server/shard_agent.h"
@@ -84,8 +85,12 @@ class ShardServer {
 
   // Takes connections from here on; no call is answered before Serve.
   absl::Status Listen(const Flags& flags, const ResolvedJob& job);
+  // Takes the run. From a lead that lives it takes two generations: the first
+  // ends that one, the second goes on from what it has left.
   absl::Status TakeGeneration(const Flags& flags, const ResolvedJob& job,
                               StoppablePause* pause);
+  absl::Status TakeNext(const Flags& flags, const ResolvedJob& job,
+                        const KnownRun& known, StoppablePause* pause);
   // Tells those that have not heard it that the run is over, for a lease, in
   // which whoever still runs tries to join; or until `pause` is stopped. Then
   // nothing is left of the farewell. `reason`: of FindRecovery.

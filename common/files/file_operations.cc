@@ -12,6 +12,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -97,6 +98,17 @@ absl::Status FileOperations::Sync(int file, const std::string& path) {
 
 absl::Status FileOperations::Close(int file, const std::string& path) {
   return ::close(file) == 0 ? absl::OkStatus() : SystemError(path, "close");
+}
+
+void FileOperations::Hold(int file) { ::flock(file, LOCK_EX | LOCK_NB); }
+
+bool FileOperations::IsHeld(const std::string& path) {
+  const int file = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  if (file < 0) return false;
+  const bool held =
+      ::flock(file, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  ::close(file);
+  return held;
 }
 
 absl::Status FileOperations::Rename(const std::string& from,

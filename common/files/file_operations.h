@@ -43,6 +43,11 @@ class FileOperations {
   // Returns once the file's bytes are on the disk.
   virtual absl::Status Sync(int file, const std::string& path);
   virtual absl::Status Close(int file, const std::string& path);
+  // Marks an open file as one that is written here, until it is closed; not
+  // where the file system has no locks.
+  virtual void Hold(int file);
+  // Whether it is marked so, by another process or this one.
+  virtual bool IsHeld(const std::string& path);
 
   // Replaces `to` if it exists. kNotFound: `from` does not exist.
   virtual absl::Status Rename(const std::string& from, const std::string& to);

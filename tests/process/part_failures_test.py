@@ -104,6 +104,21 @@ class PartFailuresTest(unittest.TestCase):
             self.the_older_ends(run)
             self.assertIn("lead-1: is gone", run.log("shard 0"))
 
+    def test_the_books_of_a_run_that_is_taken_from_a_living_lead_balance(self):
+        with by_hand.ByHand(run_dir=True, job="checkpoint { every_updates: 20 }"
+                            ) as run:
+            run.await_training()
+            self.the_older_ends(run)
+            self.assertIn('event=takeover from_generation=1', run.log("newer"))
+            run.kill("newer")
+            run.start("shard 0", "--resume")
+            run.await_training(generation=4)
+            folder = run.dir / "run"
+            stopped = harness.tool("stop", folder)
+            self.assertEqual(stopped.returncode, 0, stopped.stderr)
+            balanced = harness.tool("ledger", folder)
+            self.assertEqual(balanced.returncode, 0, balanced.stdout)
+
     def the_older_ends(self, run):
         """It ends as soon as another lead has taken the next generation."""
         port = harness.reserve_port()

@@ -85,6 +85,7 @@ absl::StatusOr<std::shared_ptr<CommitLogWriter::File>> CommitLogWriter::Begin(
     const std::string& path, const proto::LogHeader& header,
     FileOperations* disk, int64_t* bytes) {
   SLUICE_ASSIGN_OR_RETURN(const int created, disk->CreateNew(path));
+  disk->Hold(created);
   auto file = std::make_shared<File>(path, created, disk);
   proto::LogRecord record;
   *record.mutable_header() = header;

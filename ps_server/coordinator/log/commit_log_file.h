@@ -38,7 +38,8 @@ bool LeavesLog(const absl::Status& failed);
 // Thread-compatible, but that Sync and path may run beside one other call.
 class CommitLogWriter {
  public:
-  // Creates `path`, which must not exist, and writes the header.
+  // Creates `path`, which must not exist, and writes the header. The file that
+  // is appended to is held (FileOperations::Hold).
   // kAlreadyExists, kResourceExhausted, kUnavailable: name the file and the
   // system's reason. `disk` outlives this.
   static absl::StatusOr<std::unique_ptr<CommitLogWriter>> Create(

@@ -209,16 +209,24 @@ struct Tally {
   Version newest;  // That was decided; 0: none.
   proto::InstructionSet instruction_set = proto::INSTRUCTION_SET_UNSPECIFIED;
   std::optional<proto::LogInputs> inputs;
+  int64_t records = 0;
 
-  // `past` is what came before it, as far as its header does not say so.
-  void AddTo(PastGenerations* past) const {
+  // Whether its generation was taken and has come to nothing so far. The tasks
+  // and versions that its header names were counted then: a lead that lived may
+  // have written more before it found itself replaced.
+  bool only_taken() const {
+    return records == 0 && header.after_version() == 0;
+  }
+  // `past` is what came before it, as far as its header does not say so; all of
+  // it, if `counted`.
+  void AddTo(PastGenerations* past, bool counted) const {
     if (!header.run_id().empty()) past->run_id = header.run_id();
     past->had_checkpoint |= header.restored_version() > 0;
-    if (header.has_past()) {
+    if (header.has_past() && !counted) {
       past->tasks = header.past().tasks();
       past->updates_lost = header.past().updates_lost();
       past->newest = Version(header.past().newest_version());
-    } else {
+    } else if (!header.has_past()) {
       const Version restored(header.restored_version());
       past->updates_lost +=
           std::max<int64_t>(0, past->newest.value() - restored.value());
@@ -247,6 +255,7 @@ absl::StatusOr<std::optional<Tally>> Count(const std::string& path,
   while (true) {
     SLUICE_ASSIGN_OR_RETURN(const auto record, reader->Next());
     if (!record.has_value()) return tally;
+    ++tally.records;
     if (record->has_task()) ++tally.tasks;
     if (record->has_commit()) {
       tally.newest = Version(record->commit().version());
@@ -430,18 +439,35 @@ absl::StatusOr<PastGenerations> SumUp(const std::string& run_dir,
             "there is no such file"));
       }
       if (!tally.ok()) {
-        problems->push_back(tally.status());
+        // Then there is what a header behind it says.
+        complete =
+            !newest_first.empty() && newest_first.back().header.has_past();
+        if (!complete) problems->push_back(tally.status());
       } else if (tally->has_value()) {
         newest_first.push_back(**tally);
-        complete = (*tally)->header.has_past();
+        complete = (*tally)->header.has_past() && !(*tally)->only_taken();
       }
     }
   }
   PastGenerations past;
   for (auto it = newest_first.rbegin(); it != newest_first.rend(); ++it) {
-    it->AddTo(&past);
+    it->AddTo(&past, it != newest_first.rbegin() && it->only_taken());
   }
   return past;
+}
+
+bool LogIsHeld(const std::string& run_dir, Generation generation,
+               FileOperations* files) {
+  // Between two looks it may have gone on in its next file.
+  for (int look = 0; look < 2; ++look) {
+    const absl::StatusOr<std::vector<std::string>> paths =
+        CommitLogFiles(run_dir, generation, files);
+    if (!paths.ok()) return false;
+    for (const std::string& path : *paths) {
+      if (files->IsHeld(path)) return true;
+    }
+  }
+  return false;
 }
 
 }  // namespace sluice

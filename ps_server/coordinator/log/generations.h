@@ -106,14 +106,19 @@ struct PastGenerations {
   // Whether the last one went on from a checkpoint.
   bool had_checkpoint = false;
 };
-// Reads the newest file that has begun, whose header says what came before it,
-// and holds one record at a time: neither time nor memory depend on how long
-// the run has been going on. A file that is damaged has nothing in it, and is
-// named in `problems`; then the one before it counts. kUnavailable: one cannot
-// be read, or is there no more.
+// Reads the newest file that has more than its header, which says what came
+// before it, and holds one record at a time: neither time nor memory depend on
+// how long the run has been going on. A file that is damaged has nothing in it,
+// and is named in `problems`; then the one before it counts. kUnavailable: one
+// cannot be read, or is there no more.
 absl::StatusOr<PastGenerations> SumUp(
     const std::string& run_dir, std::vector<absl::Status>* problems,
     FileOperations* files = FileOperations::Real());
+
+// Whether the log of a generation is still open where it is written, as far as
+// the file system can tell: its lead lives.
+bool LogIsHeld(const std::string& run_dir, Generation generation,
+               FileOperations* files = FileOperations::Real());
 
 }  // namespace sluice
 

@@ -197,6 +197,41 @@ TEST_F(GenerationsTest, TasksAndLostUpdatesAreSummedUpOverAllLogs) {
   EXPECT_THAT(std::string(problems[0].message()), HasSubstr("commit_log-3"));
 }
 
+// Its lead lived, and wrote on while the next generation was taken.
+TEST_F(GenerationsTest, WhatALogHasGotSinceTheNextOneWasTakenCounts) {
+  proto::LogHeader taken;
+  taken.set_generation(2);
+  taken.mutable_past()->set_tasks(3);
+  Write(1, 0, 0, 5, true);
+  {
+    ASSERT_TRUE(
+        CommitLogWriter::Create(CommitLogPath(run_, Generation(2)), taken)
+            .ok());
+  }
+  std::vector<absl::Status> problems;
+  EXPECT_EQ(SumUp(run_, &problems)->tasks, 6);
+  EXPECT_EQ(SumUp(run_, &problems)->newest, Version(5));
+  // If it can be read.
+  std::ofstream(CommitLogPath(run_, Generation(1))) << "no longer a log";
+  EXPECT_EQ(SumUp(run_, &problems)->tasks, 3);
+  EXPECT_THAT(problems, IsEmpty());
+}
+
+TEST_F(GenerationsTest, ALogIsHeldWhileItIsWritten) {
+  EXPECT_FALSE(LogIsHeld(run_, Generation(1)));
+  {
+    proto::LogHeader header;
+    header.set_generation(1);
+    const auto log =
+        *CommitLogWriter::Create(CommitLogPath(run_, Generation(1)), header);
+    EXPECT_TRUE(LogIsHeld(run_, Generation(1)));
+    EXPECT_FALSE(LogIsHeld(run_, Generation(2)));
+    ASSERT_TRUE(log->Cut(Version(5)).ok());
+    EXPECT_TRUE(LogIsHeld(run_, Generation(1))) << "its second file";
+  }
+  EXPECT_FALSE(LogIsHeld(run_, Generation(1)));
+}
+
 TEST_F(GenerationsTest, WhatTheRunBeganWithIsInARecordOrTheNextHeader) {
   proto::LogHeader header;
   header.set_generation(1);
