@@ -110,9 +110,16 @@ class PartFailuresTest(unittest.TestCase):
             run.await_training()
             self.the_older_ends(run)
             self.assertIn('event=takeover from_generation=1', run.log("newer"))
+            # The first ended the older one, the second goes on.
+            harness.wait_until(
+                lambda: "event=resuming generation=3" in run.log("newer"),
+                "the second generation", run.processes["newer"])
             run.kill("newer")
             run.start("shard 0", "--resume")
-            run.await_training(generation=4)
+            later = run.await_status(
+                lambda s: s["generation"] >= 4 and s["phase"] == "running",
+                "a generation of the one that is started again")
+            run.await_training(later["generation"])
             folder = run.dir / "run"
             stopped = harness.tool("stop", folder)
             self.assertEqual(stopped.returncode, 0, stopped.stderr)
