@@ -155,8 +155,8 @@ std::optional<Generation> LivingLeadOf(const std::string& run_dir) {
   return generations->back();
 }
 
-// It ends when it finds the next generation taken. One that stands still is
-// not waited for for long.
+// Waits for the lead to find that the next generation is taken, and to end; for
+// at most kLongestTakeover, as it may stand still. Or until `pause` is stopped.
 void AwaitEndOfLead(const std::string& run_dir, Generation generation,
                     StoppablePause* pause) {
   spdlog::warn("event=takeover from_generation={} reason=\"its lead lives\"",

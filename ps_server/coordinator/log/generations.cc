@@ -217,8 +217,8 @@ struct Tally {
   bool only_taken() const {
     return records == 0 && header.after_version() == 0;
   }
-  // `past` is what came before it, as far as its header does not say so; all of
-  // it, if `counted`.
+  // `past` is what was read of the files before it; if `counted`, the numbers
+  // in it are complete, and those in the header are not needed.
   void AddTo(PastGenerations* past, bool counted) const {
     if (!header.run_id().empty()) past->run_id = header.run_id();
     past->had_checkpoint |= header.restored_version() > 0;
